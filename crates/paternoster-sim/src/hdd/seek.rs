@@ -8,7 +8,8 @@
 //! ```text
 //! three parts    0 for d = 0;  a + b*sqrt(d) up to a knee;  c + e*d beyond     (Ruemmler, Wilkes)
 //!                HP 97560: 3.24 + 0.400*sqrt(d) ms up to 383 cylinders, 8.00 + 0.008*d beyond
-//! square root    from track-to-track and average: b over the whole stroke
+//! square root    from track-to-track and average: b over the whole stroke; the average itself
+//!                beyond the next cylinder where there are fewer than eight
 //! points         measured times, straight lines between them
 //! ```
 //!
@@ -26,6 +27,9 @@ use paternoster_core::Nanos;
 const NEAR: u32 = 1024;
 /// At most this many entries beyond `NEAR`.
 const FAR_ENTRIES: u32 = 8192;
+/// From this many cylinders on a square root is fitted to the average. Over fewer, the mean root of
+/// a distance is next to 1, and what would be missing to the average would be multiplied.
+const FITTED_FROM: u32 = 8;
 /// Fraction bits of a root.
 const ROOT_BITS: u32 = 16;
 
@@ -76,13 +80,16 @@ impl Curve {
                     long_base.0 + long_slope.0 * u64::from(distance)
                 }
             }
+            Curve::SquareRoot { track_to_track, average } if cylinders < FITTED_FROM => {
+                if distance == 1 { track_to_track.0 } else { average.0 }
+            }
             Curve::SquareRoot { track_to_track, average } => {
                 // The mean root of the distance of two random places on a stroke C is
                 // 8/15 * sqrt(C): the density of d = x*C is 2(1 - x), and the integral of
                 // 2(1 - x)*sqrt(x) is 8/15. With t = a + b*(sqrt(d) - 1) and t(1) = a,
                 // b = (average - a) / (8/15*sqrt(C) - 1).
                 let one = 1 << ROOT_BITS;
-                let mean = (root(cylinders) * 8 / 15).saturating_sub(one).max(1);
+                let mean = root(cylinders) * 8 / 15 - one;
                 let rise = (average.0).saturating_sub(track_to_track.0);
                 let scaled = u128::from(rise) * u128::from(root(distance) - one);
                 let more = u64::try_from(scaled / u128::from(mean)).unwrap_or(u64::MAX);
@@ -203,6 +210,20 @@ mod tests {
         assert!(mean.abs_diff(12_000_000) < 12_000, "{mean}");
         // 1.5 + 10.5 * 15/8 = 21.2 ms over the full stroke, a little more for the -1.
         assert!(table.time(cylinders - 1).abs_diff(21_190_000) < 50_000);
+    }
+
+    /// Is no seek absurd where cylinders are few? Over fewer than eight the average is the longest;
+    /// over eight the full stroke, 1.5 + 10.5 * (sqrt(7) - 1) / (8/15 * sqrt(8) - 1) = 35.5 ms.
+    #[test]
+    fn few_cylinders_have_short_seeks() {
+        let curve = Curve::SquareRoot { track_to_track: us(1_500), average: us(12_000) };
+        for cylinders in 1..100 {
+            let table = SeekTable::new(&curve, cylinders);
+            let times: Vec<u64> = (1..cylinders).map(|distance| table.time(distance)).collect();
+            assert!(times.is_sorted(), "{cylinders}: {times:?}");
+            assert!(times.iter().all(|&time| time <= 35_500_000), "{cylinders}: {times:?}");
+            assert!(times.first().is_none_or(|&time| time == 1_500_000), "{cylinders}: {times:?}");
+        }
     }
 
     /// Are measured points kept, lines drawn between them, and the ends held? A dip stays a dip.
