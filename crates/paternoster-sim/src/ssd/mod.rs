@@ -29,8 +29,9 @@
 //! any command is inside, and everything else while it flushes: the driver requeues, as libata
 //! does. Without power-loss protection a write with forced unit access ends when its unit is
 //! programmed. A flush with nothing written since the last one costs only its transfer over the
-//! link. A read that comes while the drive flushes may take longer (`flush_read_delay`). A discard
-//! that cannot be queued (`discard_queueable`) must be alone, too.
+//! link, and ends with the last one where that is still under way. A read that comes while the
+//! drive flushes may take longer (`flush_read_delay`). A discard that cannot be queued
+//! (`discard_queueable`) must be alone, too.
 //!
 //! # Invariants
 //! I1  At most `depth` commands are in the device; each ends exactly once.
@@ -127,8 +128,11 @@ pub struct Ssd {
     /// A flush or discard that cannot be queued is under way.
     alone: bool,
     written_since_flush: bool,
-    /// Flushes under way that have something to do.
+    /// Flushes under way that have something to do, and the one that began last.
     flushing: u32,
+    last_flush: Option<u32>,
+    /// Flushes that have nothing to do but to end with another one: that one, and they.
+    followers: Vec<(u32, u32)>,
 }
 
 impl Ssd {
@@ -160,6 +164,8 @@ impl Ssd {
             alone: false,
             written_since_flush: false,
             flushing: 0,
+            last_flush: None,
+            followers: Vec::with_capacity(depth),
             numbers: numbers.clone(),
             facts,
         }
@@ -308,10 +314,15 @@ impl Ssd {
     fn flush(&mut self, now: Nanos, slot: u32) {
         let nothing_new = !std::mem::take(&mut self.written_since_flush);
         if nothing_new {
-            self.calendar.enter(now, Happening::Ended { slot });
+            // What was written before it may still be on its way, for the flush before it.
+            match self.last_flush {
+                Some(last) => self.followers.push((last, slot)),
+                None => self.calendar.enter(now, Happening::Ended { slot }),
+            }
             return;
         }
         self.flushing += 1;
+        self.last_flush = Some(slot);
         if let Some(inside) = self.inside[slot as usize].as_mut() {
             inside.flushes = true;
         }
@@ -421,6 +432,19 @@ impl Ssd {
         }
     }
 
+    /// A flush that had something to do has ended, and those that waited for it end, too.
+    fn flush_ended(&mut self, now: Nanos, slot: u32) {
+        self.flushing -= 1;
+        self.last_flush = self.last_flush.filter(|last| *last != slot);
+        let calendar = &mut self.calendar;
+        self.followers.retain(|&(awaited, follower)| {
+            if awaited == slot {
+                calendar.enter(now, Happening::Ended { slot: follower });
+            }
+            awaited != slot
+        });
+    }
+
     fn part_ended(&mut self, now: Nanos, slot: u32) -> Option<Completion> {
         let inside = self.inside[slot as usize].as_mut()?;
         inside.parts = inside.parts.saturating_sub(1);
@@ -429,7 +453,9 @@ impl Ssd {
 
     fn end(&mut self, now: Nanos, slot: u32) -> Option<Completion> {
         let Inside { command, entered, flushes, .. } = self.inside[slot as usize].take()?;
-        self.flushing -= u32::from(flushes);
+        if flushes {
+            self.flush_ended(now, slot);
+        }
         self.free.push(slot);
         self.quiet_since = now;
         self.alone = false;

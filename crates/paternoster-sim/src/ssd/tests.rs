@@ -270,6 +270,37 @@ fn flushes_cost_what_they_must() {
     assert_eq!(rig.end(), (20_192 + 2_000 + 500_000 + 3_000_000, flush));
 }
 
+/// Q4. Does a flush that begins while another runs end before what that one makes durable is? It
+/// has nothing to do itself and ends with it, 500 us of program and 3 ms after 22.192; the last one
+/// finds nothing under way. And with a write between them, with each its own: the second program
+/// goes to another die, 20.192 later, and a third flush ends with the second one.
+#[test]
+fn no_flush_passes_another() {
+    for power_loss_protection in [false, true] {
+        let numbers = Numbers { power_loss_protection, ..numbers() };
+        let program = if power_loss_protection { 0 } else { 500_000 };
+        let mut rig = Rig::new(&numbers, DeviceFacts { flush_queueable: true, ..facts() });
+        rig.send(Op::Write, 0, 8);
+        rig.end();
+        let flushes = [0; 3].map(|_| rig.send(Op::Flush, 0, 0));
+        let first = 20_192 + 2_000 + program + 3_000_000;
+        assert_eq!([(); 3].map(|()| rig.end()), flushes.map(|flush| (first, flush)));
+        rig.send(Op::Flush, 0, 0);
+        assert_eq!(rig.end().0, first + 2_000);
+
+        let mut rig = Rig::new(&numbers, DeviceFacts { flush_queueable: true, ..facts() });
+        rig.send(Op::Write, 0, 8);
+        rig.end();
+        let one = rig.send(Op::Flush, 0, 0);
+        let write = rig.send(Op::Write, 32, 8);
+        assert_eq!(rig.end().1, write);
+        let [two, three] = [0; 2].map(|_| rig.send(Op::Flush, 0, 0));
+        let ends = [(); 3].map(|()| rig.end());
+        assert_eq!(ends.map(|(_, tag)| tag), [one, two, three]);
+        assert!(ends[0].0 < ends[1].0 && ends[1].0 == ends[2].0, "{ends:?}");
+    }
+}
+
 /// Q4. Forced unit access: done when programmed (20.192 + 500), at once with power-loss protection.
 #[test]
 fn forced_unit_access_waits_for_its_program() {
