@@ -6,13 +6,14 @@
 //!        ├─▶ write with room ─────────▶ controller and link ─────────────▶ ended … drains later
 //!        ├─▶ write without room ──────▶ stalled until something drains ──▶ ended
 //!        ├─▶ read, write to medium ───▶ pending ──chosen──▶ mechanism ───▶ ended
-//!        └─▶ flush ───────────────────▶ alone: drains everything ────────▶ ended
+//!        └─▶ flush ───────────────────▶ drains all that is dirty now ────▶ ended
 //! ```
 //!
-//! The mechanism does one thing at a time. Whenever it is free it *decides*: an overdue command, a
-//! flush's dirty extent, the nearest pending command, a dirty extent if the cache is half full or
-//! nothing came for a while. It finishes what it begins, and its end is computed at the decision;
-//! between decisions the head reads ahead, which delays no command (`segments.rs`).
+//! The mechanism does one thing at a time. Whenever it is free it *decides*: a flush's dirty extent
+//! (by turns with overdue commands), an overdue command, the nearest pending one, a dirty extent if
+//! the cache is half full or nothing came for a while. It finishes what it begins, and its end is
+//! computed at the decision; between decisions the head reads ahead, which delays no command
+//! (`segments.rs`).
 //!
 //! A flush that cannot be queued (`flush_queueable = false`, ATA's FLUSH CACHE) is refused while
 //! anything else is inside, and until it has ended the drive refuses every command; on a completion
@@ -159,8 +160,6 @@ struct Stalled {
 #[derive(Debug, Clone, Copy)]
 struct Flush {
     slot: u32,
-    /// Extents older than this must drain.
-    mark: u64,
     stage: FlushStage,
 }
 
@@ -205,6 +204,8 @@ pub struct Drive<T> {
     behind: u64,
     /// Until then the mechanism drains.
     drains_until: u64,
+    /// The last thing that the mechanism did was a drain.
+    drained: bool,
     /// The waiting write that is in service because room is being made for it.
     makes_room_for: Option<u32>,
     /// When the mechanism decides next; kept up to date by `plan`.
@@ -235,6 +236,7 @@ impl<T: Copy> Drive<T> {
             after_write: 0,
             behind: 0,
             drains_until: 0,
+            drained: false,
             makes_room_for: None,
             decision: NEVER,
             clock: ServiceClock::default(),
@@ -267,8 +269,7 @@ impl<T: Copy> Drive<T> {
             Op::Read => self.take_read(now, slot, extent),
             Op::Write => self.take_write(now, slot, extent, task.fua),
             Op::Flush => {
-                let (mark, stage) = (self.writes.mark(), FlushStage::Waiting);
-                self.flushes.push_back(Flush { slot, mark, stage });
+                self.flushes.push_back(Flush { slot, stage: FlushStage::Waiting });
                 self.begin_flush(now);
             }
             _ => {
@@ -465,6 +466,7 @@ impl<T: Copy> Drive<T> {
         }
         flush.stage = FlushStage::Draining;
         let slot = flush.slot;
+        self.writes.begin_flush();
         self.enter(now, slot);
         if self.unflushed {
             self.free_at = self.free_at.max(now) + self.parameters.flush_base.0;
@@ -508,7 +510,10 @@ impl<T: Copy> Drive<T> {
             self.arm = sweep.arm;
         }
         if let Some(flush) = self.draining() {
-            match self.nearest_dirty(now, flush.mark) {
+            if let Some(overdue) = self.overdue_beside_flush(now) {
+                return self.serve(now, overdue);
+            }
+            match self.nearest_dirty(now, true) {
                 Some((dirty, _)) => self.drain(now, dirty),
                 None => {
                     self.flushes[0].stage = FlushStage::Done;
@@ -522,14 +527,14 @@ impl<T: Copy> Drive<T> {
         let pressed = self.writes.is_pressed() || !self.stalled.is_empty();
         match chosen {
             Some(chosen) if !pressed => self.serve(now, chosen),
-            Some(chosen) => match self.nearest_dirty(now, NEVER) {
+            Some(chosen) => match self.nearest_dirty(now, false) {
                 Some((dirty, away)) if away < chosen.positioning || self.is_stall_overdue(now) => {
                     self.drain(now, dirty);
                 }
                 _ => self.serve(now, chosen),
             },
             None => {
-                if let Some((dirty, _)) = self.nearest_dirty(now, NEVER) {
+                if let Some((dirty, _)) = self.nearest_dirty(now, false) {
                     self.drain(now, dirty);
                 }
             }
@@ -542,6 +547,7 @@ impl<T: Copy> Drive<T> {
         let mechanism = &parameters.mechanism;
         let Candidate { slot, sector, end, write, ready, earliest, .. } =
             self.pending.remove(chosen.index);
+        self.drained = false;
         self.enter(now, slot);
         let data = if write { earliest } else { 0 };
         let (link, mut passed_on) = (parameters.link, 0);

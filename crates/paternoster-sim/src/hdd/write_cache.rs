@@ -14,6 +14,15 @@
 //! commands do (`schedule.rs`): without a window only luck would prevent starvation. A long extent
 //! drains in chunks, so that a read need not wait for all of it.
 //!
+//! A flush waits for what was dirty when it began, which each extent remembers as a part of itself.
+//! What is merged later is not in it, so a writer that goes on, however fast, holds no flush up:
+//!
+//! ```text
+//! a flush begins    [0..48)                       owed 0..48
+//! write [48..64)    [0..64)                       owed 0..48
+//! drain a chunk     [16..64)   written 0..16      owed 16..48
+//! ```
+//!
 //! Room is limited both in sectors and in extents: a real disk's table of dirty extents is finite,
 //! and 64 MiB of scattered 4 KiB would take it minutes to write.
 //!
@@ -21,6 +30,7 @@
 //! I1  Extents do not overlap or touch.
 //! I2  The count of dirty sectors is the sum of the extents' lengths.
 //! I3  Both orders hold the same extents.
+//! I4  What an extent owes a flush lies in it.
 //!
 //! # Not here
 //! Data: only their places are kept. Power failures: the model does not say what a flush would have
@@ -40,8 +50,26 @@ struct Extent {
     place: Place,
     /// A counter that grows with every new extent.
     born: u64,
+    /// From where to where a flush waits for it; empty if none does.
+    owed: (u64, u64),
     older: u32,
     newer: u32,
+}
+
+impl Extent {
+    const fn owes(&self) -> bool {
+        self.owed.0 < self.owed.1
+    }
+}
+
+/// What two neighbours owe once they are one. What lies between goes along, which happens once: it
+/// is at most what the cache holds.
+fn both_owed(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    match (a.0 < a.1, b.0 < b.1) {
+        (true, true) => (a.0.min(b.0), a.1.max(b.1)),
+        (true, false) => a,
+        _ => b,
+    }
 }
 
 /// How much may be dirty.
@@ -74,8 +102,10 @@ pub struct WriteCache {
 pub struct Dirty {
     /// Give this to [`WriteCache::take`].
     pub extent: u32,
-    /// Where it begins.
+    /// Where what is to be written of it begins.
     pub place: Place,
+    /// Whether only what it owes a flush is to be written.
+    pub owed: bool,
 }
 
 impl WriteCache {
@@ -120,16 +150,12 @@ impl WriteCache {
             || self.by_sector.len() * 2 >= self.extents.len().max(1)
     }
 
-    /// A mark: extents that are dirty now are older than it.
-    #[must_use]
-    pub const fn mark(&self) -> u64 {
-        self.born
-    }
-
-    /// Whether anything that was dirty at `mark` still is.
-    #[must_use]
-    pub fn has_older(&self, mark: u64) -> bool {
-        self.oldest != NONE && self.extents[self.oldest as usize].born < mark
+    /// A flush begins, and waits for what is dirty now. At most one does at a time.
+    pub fn begin_flush(&mut self) {
+        for &(_, at) in &self.by_sector {
+            let extent = &mut self.extents[at as usize];
+            extent.owed = (extent.first, extent.end);
+        }
     }
 
     /// The place in `by_sector` of the first extent that ends at `sector` or beyond it.
@@ -155,7 +181,7 @@ impl WriteCache {
 
     /// Makes `[sector, end)` dirty. There is room for it.
     pub fn insert(&mut self, geometry: &Geometry, sector: u64, end: u64) {
-        let (mut first, mut last) = (sector, end);
+        let (mut first, mut last, mut owed) = (sector, end, (0, 0));
         let at = self.first_ending_from(sector);
         let mut kept = NONE;
         while let Some(&(start, extent)) = self.by_sector.get(at) {
@@ -165,6 +191,7 @@ impl WriteCache {
             let other = self.extents[extent as usize];
             self.sectors -= other.end - other.first;
             (first, last) = (first.min(other.first), last.max(other.end));
+            owed = both_owed(owed, other.owed);
             self.by_sector.remove(at);
             // The oldest of them stays, so that data that are rewritten still drain.
             let goes = match kept {
@@ -185,7 +212,7 @@ impl WriteCache {
             self.append(extent);
         }
         let extent = &mut self.extents[kept as usize];
-        (extent.first, extent.end) = (first, last);
+        (extent.first, extent.end, extent.owed) = (first, last, owed);
         extent.place = geometry.place(first);
         self.by_sector.insert(at, (first, kept));
         self.sectors += last - first;
@@ -214,27 +241,45 @@ impl WriteCache {
             } else if dirty.end <= end {
                 dirty.end = dirty.end.min(sector);
             }
+            dirty.owed = (dirty.owed.0.max(dirty.first), dirty.owed.1.min(dirty.end));
             self.sectors -= before - (dirty.end - dirty.first);
             at += 1;
         }
     }
 
-    /// The oldest `window` extents that were dirty at `mark`.
-    pub fn window(&self, window: u32, mark: u64) -> impl Iterator<Item = Dirty> {
+    /// The oldest `window` extents, or of those that owe something to a flush.
+    pub fn window(
+        &self,
+        geometry: &Geometry,
+        window: u32,
+        owed: bool,
+    ) -> impl Iterator<Item = Dirty> {
         let first = (self.oldest != NONE).then_some(self.oldest);
         let next = |&at: &u32| Some(self.extents[at as usize].newer).filter(|&next| next != NONE);
+        let dirty = move |at: u32| {
+            let extent = &self.extents[at as usize];
+            let inside = owed && extent.owed.0 > extent.first;
+            let place = if inside { geometry.place(extent.owed.0) } else { extent.place };
+            Dirty { extent: at, place, owed }
+        };
+        // Those that owe nothing any more may be the oldest: they take none of the window's places.
         std::iter::successors(first, next)
+            .filter(move |&at| !owed || self.extents[at as usize].owes())
             .take(window as usize)
-            .filter(move |&at| self.extents[at as usize].born < mark)
-            .map(|at| Dirty { extent: at, place: self.extents[at as usize].place })
+            .map(dirty)
     }
 
-    /// Removes an extent, or its first chunk, to write it: `[first, end)`.
-    pub fn take(&mut self, geometry: &Geometry, extent: u32) -> (u64, u64) {
-        let dirty = self.extents[extent as usize];
-        let end = dirty.end.min(dirty.first + self.room.chunk);
-        self.forget(geometry, dirty.first, end);
-        (dirty.first, end)
+    /// Removes an extent, or its first chunk, to write it: `[first, end)`. What is owed in the
+    /// middle of an extent is owed no more, but stays dirty (see [`WriteCache::forget`]).
+    pub fn take(&mut self, geometry: &Geometry, dirty: Dirty) -> (u64, u64) {
+        let extent = &mut self.extents[dirty.extent as usize];
+        let (first, end) = if dirty.owed { extent.owed } else { (extent.first, extent.end) };
+        let end = end.min(first + self.room.chunk);
+        if dirty.owed {
+            extent.owed.0 = end;
+        }
+        self.forget(geometry, first, end);
+        (first, end)
     }
 
     /// Puts an extent at the end of the age order.
@@ -273,12 +318,17 @@ impl WriteCache {
             let extent = self.extents[at as usize];
             assert_eq!(first, extent.first, "I3: an extent is where its first sector says");
             assert!(extent.first < extent.end, "an extent holds something");
+            let (from, to) = extent.owed;
+            let inside = extent.first <= from && to <= extent.end;
+            assert!(!extent.owes() || inside, "I4: what is owed is in the extent");
             assert!(last_end.is_none_or(|end| end < first), "I1: extents do not touch");
             sum += extent.end - first;
             last_end = Some(extent.end);
         }
         assert_eq!(sum, self.sectors, "I2: the dirty sectors add up");
-        let by_age = self.window(u32::MAX, u64::MAX).count();
+        let next = |&at: &u32| Some(self.extents[at as usize].newer).filter(|&at| at != NONE);
+        let first = (self.oldest != NONE).then_some(self.oldest);
+        let by_age = std::iter::successors(first, next).count();
         assert_eq!(by_age, self.by_sector.len(), "I3: both orders hold the same");
         assert_eq!(by_age + self.free.len(), self.extents.len(), "no extent is lost");
     }
@@ -304,7 +354,21 @@ mod tests {
     }
 
     fn firsts(cache: &WriteCache) -> Vec<u32> {
-        cache.window(8, u64::MAX).map(|dirty| dirty.place.index).collect()
+        cache.window(&geometry(), 8, false).map(|dirty| dirty.place.index).collect()
+    }
+
+    /// Writes what a flush waits for, with `between` after each chunk; says what was written.
+    fn flush(cache: &mut WriteCache, mut between: impl FnMut(&mut WriteCache)) -> Vec<(u64, u64)> {
+        let geometry = geometry();
+        let mut written = Vec::new();
+        let next = |cache: &WriteCache| cache.window(&geometry, 8, true).next();
+        while let Some(dirty) = next(cache) {
+            written.push(cache.take(&geometry, dirty));
+            assert!(written.len() < 100, "{written:?}");
+            between(cache);
+            cache.check();
+        }
+        written
     }
 
     /// Does the example above come out: three writes, one extent, as old as the oldest?
@@ -329,35 +393,64 @@ mod tests {
             cache.insert(&geometry, 0, 40);
         }
         assert!(cache.has_room(60) && !cache.has_room(61));
-        let extent = cache.window(1, u64::MAX).next().unwrap().extent;
-        assert_eq!(cache.take(&geometry, extent), (0, 16));
-        assert_eq!(cache.take(&geometry, extent), (16, 32));
-        assert_eq!(cache.take(&geometry, extent), (32, 40));
+        let dirty = cache.window(&geometry, 1, false).next().unwrap();
+        assert_eq!(cache.take(&geometry, dirty), (0, 16));
+        assert_eq!(cache.take(&geometry, dirty), (16, 32));
+        assert_eq!(cache.take(&geometry, dirty), (32, 40));
         assert!(cache.is_clean());
     }
 
-    /// Does a mark separate what was dirty before from what came later?
+    /// Does a flush wait for what was dirty before and for nothing that came later: beside it, and
+    /// in the same extent, behind what is owed (the essay's), before it, or over it?
     #[test]
-    fn a_mark_parts_before_from_after() {
-        let (geometry, mut cache) = (geometry(), cache());
-        cache.insert(&geometry, 10, 20);
-        let mark = cache.mark();
+    fn a_flush_waits_for_what_was_before_it() {
+        let geometry = geometry();
+        let begun = |first, end| {
+            let mut cache = cache();
+            cache.insert(&geometry, first, end);
+            cache.begin_flush();
+            cache
+        };
+        let mut cache = begun(10, 20);
         cache.insert(&geometry, 50, 60);
-        assert_eq!(cache.window(8, mark).count(), 1);
-        let extent = cache.window(8, mark).next().unwrap().extent;
-        cache.take(&geometry, extent);
-        assert!(!cache.has_older(mark) && !cache.is_clean());
+        assert_eq!(flush(&mut cache, |_| ()), [(10, 20)]);
+        assert!(!cache.is_clean());
+
+        let mut cache = begun(0, 48);
+        let mut end = 48;
+        let written = flush(&mut cache, |cache| {
+            cache.insert(&geometry, end, end + 16);
+            end += 16;
+        });
+        assert_eq!(written, [(0, 16), (16, 32), (32, 48)]);
+        assert!(cache.covers(48, end));
+
+        let mut cache = begun(1000, 1040);
+        cache.insert(&geometry, 990, 1000);
+        let mut first = 990;
+        let written = flush(&mut cache, |cache| {
+            cache.insert(&geometry, first - 8, first);
+            first -= 8;
+        });
+        assert_eq!(written, [(1000, 1016), (1016, 1032), (1032, 1040)]);
+
+        let mut cache = begun(0, 40);
+        let written = flush(&mut cache, |cache| cache.insert(&geometry, 0, 40));
+        assert_eq!(written, [(0, 16), (16, 32), (32, 40)]);
     }
 
     proptest! {
         /// Do the invariants hold, and are the dirty sectors those of a naive set, whatever is
         /// written and forgotten? The set may lack what `forget` leaves in the middle of an extent.
+        /// And does a flush wait until all that was dirty when it began is written?
         #[test]
         fn equals_a_set_of_sectors(
-            steps in prop::collection::vec((0u64..200, 1u64..20, 0u8..4), 1..60)
+            steps in prop::collection::vec((0u64..200, 1u64..20, 0u8..7), 1..60)
         ) {
             let (geometry, mut cache) = (geometry(), cache());
             let mut naive = std::collections::BTreeSet::new();
+            // What was dirty when the last flush began, and has not been written since.
+            let mut owed = naive.clone();
             for (sector, length, what) in steps {
                 let end = sector + length;
                 match what {
@@ -365,21 +458,29 @@ mod tests {
                         cache.forget(&geometry, sector, end);
                         for sector in sector..end {
                             naive.remove(&sector);
+                            owed.remove(&sector);
                         }
                     }
-                    1 => if let Some(dirty) = cache.window(3, u64::MAX).last() {
-                        let (sector, end) = cache.take(&geometry, dirty.extent);
-                        prop_assert!(end - sector <= 16);
+                    1 | 2 => if let Some(dirty) = cache.window(&geometry, 3, what == 2).last() {
+                        let (sector, end) = cache.take(&geometry, dirty);
+                        prop_assert!(sector < end && end - sector <= 16);
                         for sector in sector..end {
                             naive.remove(&sector);
+                            owed.remove(&sector);
                         }
                     },
+                    3 if owed.is_empty() => {
+                        cache.begin_flush();
+                        owed = naive.clone();
+                    }
                     _ => if cache.has_room(length) {
                         cache.insert(&geometry, sector, end);
                         naive.extend(sector..end);
                     },
                 }
                 cache.check();
+                let waits = cache.window(&geometry, 1, true).next().is_some();
+                prop_assert!(waits || owed.is_empty(), "{owed:?}");
                 for sector in 0..220 {
                     prop_assert!(!naive.contains(&sector) || cache.covers(sector, sector + 1));
                     let any = (sector..sector + 3).any(|sector| cache.covers(sector, sector + 1));

@@ -16,15 +16,16 @@
 
 use paternoster_core::Nanos;
 
-use super::{Drive, Slot, Stalled};
+use super::{Choice, Drive, Slot, Stalled};
 use crate::hdd::write_cache::Dirty;
 
 impl<T: Copy> Drive<T> {
-    /// The nearest of the oldest dirty extents, and its positioning time.
-    pub(super) fn nearest_dirty(&self, now: u64, mark: u64) -> Option<(Dirty, u64)> {
+    /// The nearest of the oldest dirty extents, or of those for which a flush waits, and its
+    /// positioning time.
+    pub(super) fn nearest_dirty(&self, now: u64, owed: bool) -> Option<(Dirty, u64)> {
         let mechanism = &self.parameters.mechanism;
         let away = |dirty: &Dirty| mechanism.positioning(self.arm, now, &dirty.place, true);
-        let window = self.writes.window(self.parameters.drain_window, mark);
+        let window = self.writes.window(&mechanism.geometry, self.parameters.drain_window, owed);
         window.map(|dirty| (dirty, away(&dirty))).min_by_key(|&(_, away)| away)
     }
 
@@ -36,13 +37,22 @@ impl<T: Copy> Drive<T> {
         is_oldest && now - since > self.parameters.order.age_limit
     }
 
+    /// The oldest pending command, if it has waited longer than a command may and a flush has had
+    /// its turn: they go by turns, so that neither waits for ever for the other.
+    pub(super) fn overdue_beside_flush(&self, now: u64) -> Option<Choice> {
+        let oldest = self.pending.first().filter(|oldest| oldest.ready <= now)?;
+        let is_overdue = now - oldest.arrived > self.parameters.order.age_limit;
+        (self.drained && is_overdue).then_some(Choice { index: 0, positioning: 0 })
+    }
+
     /// Writes a dirty extent, or a chunk of it, and admits the writes that waited for the room.
     pub(super) fn drain(&mut self, now: u64, dirty: Dirty) {
         let mechanism = &self.parameters.mechanism;
-        let extent = self.writes.take(&mechanism.geometry, dirty.extent);
+        let extent = self.writes.take(&mechanism.geometry, dirty);
         let access = mechanism.access(&mut self.arm, now, extent, true, 0);
         self.free_at = access.end;
         self.drains_until = access.end;
+        self.drained = true;
         self.admit_stalled(now);
         self.make_room(now);
     }

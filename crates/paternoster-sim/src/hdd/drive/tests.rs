@@ -163,6 +163,69 @@ fn a_flush_is_alone() {
     assert_eq!(ends(&mut drive), [(4, 20_100)]);
 }
 
+/// Does a flush that can be queued end beside a writer that goes on without a pause, and do reads?
+/// The writer keeps one extent growing, as fast as it drains. At 5 ms no more than 64 sectors are
+/// dirty: 5 ms of base time, and four chunks of 16 with at most a turn before each, 38.4 ms. Drains
+/// are nearer than the read, until it has waited for 50 ms.
+#[test]
+fn a_flush_waits_for_no_later_writes() {
+    let mut parameters = parameters();
+    parameters.flush_queueable = true;
+    parameters.order.age_limit = 50 * MS;
+    let mut drive = Drive::new(Arc::new(parameters));
+    let (writer, flush, read) = (0, 1, 2);
+    let (mut sector, mut ended) = (0, Vec::new());
+    let write = |drive: &mut Drive<u32>, now: Nanos, sector: &mut u64| {
+        drive.submit(now, writer, task(Op::Write, *sector, 8)).unwrap();
+        *sector += 8;
+    };
+    write(&mut drive, Nanos::ZERO, &mut sector);
+    let mut asked = false;
+    while ended.len() < 2 {
+        let now = drive.next_event().expect("the writer goes on");
+        assert!(now < Nanos(700 * MS), "{ended:?}");
+        if now >= Nanos(5 * MS) && !asked {
+            drive.submit(now, flush, task(Op::Flush, 0, 0)).unwrap();
+            drive.submit(now, read, task(Op::Read, 7_000, 8)).unwrap();
+            asked = true;
+        }
+        while let Some(done) = drive.advance(now) {
+            if done.id == writer {
+                write(&mut drive, now, &mut sector);
+            } else {
+                ended.push((done.id, done.at.as_micros() / 1000));
+            }
+        }
+    }
+    assert!(ended[0].0 == flush && ended[0].1 < 50, "{ended:?}");
+    assert!(ended[1].0 == read && ended[1].1 < 100, "{ended:?}");
+}
+
+/// Is a command that has waited too long done beside a flush, between two of its extents? Eight
+/// extents, each on a cylinder of its own, take 3 ms and more each; a command may wait for 10 ms.
+/// Eight reads take their turns then: the fourth comes before the last extent.
+#[test]
+fn overdue_commands_and_a_flush_take_turns() {
+    let mut parameters = parameters();
+    parameters.flush_queueable = true;
+    parameters.order.age_limit = 10 * MS;
+    parameters.segments.read_ahead = ReadAhead::of(0);
+    parameters.depth = 16;
+    let mut drive = Drive::new(Arc::new(parameters));
+    for nth in 0..8 {
+        drive.submit(Nanos::ZERO, 0, task(Op::Write, nth * 900, 8)).unwrap();
+    }
+    while drive.advance(Nanos(MS)).is_some() {}
+    drive.submit(Nanos(MS), 1, task(Op::Flush, 0, 0)).unwrap();
+    for nth in 0..8 {
+        drive.submit(Nanos(MS), 2, task(Op::Read, 450 + nth * 900, 8)).unwrap();
+    }
+    let order: Vec<u32> = ends(&mut drive).iter().map(|&(id, _)| id).filter(|&id| id > 0).collect();
+    let before = order.iter().take_while(|&&id| id == 2).count();
+    assert!((4..8).contains(&before), "{order:?}");
+    assert_eq!(order.len(), 9);
+}
+
 /// Does the drive write on its own when nothing came for 20 ms, and not before? The write is
 /// acknowledged at 0.108 ms; the decision comes at 20.108 ms.
 #[test]
