@@ -131,6 +131,8 @@ pub struct Offsets {
     trims_and_writes_most: u64,
     /// A pass draws what the first one did.
     repeats: bool,
+    /// The first pass goes on until the runtime is over.
+    never_ends: bool,
     finished: bool,
 }
 
@@ -209,6 +211,7 @@ impl Offsets {
             trims_and_writes_most: ios_most.saturating_mul(2),
             repeats: job.random.allrandrepeat
                 || (job.random.randrepeat && job.random.randseed.is_none()),
+            never_ends: endless || (job.time.time_based && job.order.rw.random),
             finished: false,
         }
     }
@@ -301,6 +304,13 @@ impl Offsets {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    /// Whether it has one pass that goes on until the runtime is over: with time_based, on one file
+    /// or at random. In sequence over several files a pass ends with the last of them.
+    #[must_use]
+    pub fn never_ends(&self) -> bool {
+        self.never_ends
     }
 
     fn clear_regions(&mut self) {

@@ -18,7 +18,8 @@
 //! Blocks are read in the order in which they were written if no block can have been written twice:
 //! in sequential jobs without a step and in random ones with a map. Otherwise they are read by
 //! rising offset, each once, and a write that touches an older block takes it out. A job that its
-//! runtime ends verifies nothing more.
+//! runtime ends verifies nothing more; so one whose pass goes on until then has no plan without a
+//! backlog.
 //!
 //! Invariant: with a map each block that was written is read once.
 //!
@@ -185,6 +186,12 @@ impl VerifyPlan {
     pub fn rest(&mut self) -> Option<Piece> {
         self.left = 0;
         self.take()
+    }
+
+    /// Whether it reads at the end of a pass and at no other time.
+    #[must_use]
+    pub fn waits_for_the_end(&self) -> bool {
+        self.backlog == 0
     }
 
     /// How many blocks wait to be verified.
