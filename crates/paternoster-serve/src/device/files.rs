@@ -41,8 +41,6 @@ pub(crate) struct File {
     /// The file, and a second open description that is synced only by flushes; see `durability`.
     pub(super) calls: Arc<dyn Calls>,
     facts: FileFacts,
-    /// The opened thing, if it is known.
-    thing: Option<Thing>,
     /// Bytes at the end that do not fill a block.
     pub(super) left_out: u64,
     pub(super) block_device: bool,
@@ -105,10 +103,11 @@ impl File {
             discards: clears,
             zeroes_fast: clears,
             rotational: !in_memory && system.queue_attribute(number, "rotational") > 0,
+            thing: thing(&stat),
         };
         let for_flushes = if readonly { None } else { file.again() };
         let file = File::over(file.serve(for_flushes), facts, direct);
-        Ok(File { left_out, block_device, in_memory, ..file.of_thing(&stat) })
+        Ok(File { left_out, block_device, in_memory, ..file })
     }
 
     /// An opened regular file of which only the facts are known.
@@ -116,7 +115,6 @@ impl File {
         File {
             calls,
             facts,
-            thing: None,
             left_out: 0,
             block_device: false,
             in_memory: false,
@@ -126,14 +124,10 @@ impl File {
         }
     }
 
-    /// The same file, with the identity of what was opened.
-    pub(crate) fn of_thing(self, stat: &Stat) -> File {
-        File { thing: thing(stat), ..self }
-    }
-
     /// The same file, whose losses are shared with all other volumes that have it open.
     pub(super) fn beside(mut self, others: &[File]) -> File {
-        let mut others = others.iter().filter(|other| self.thing.is_some_and(|it| other.is(it)));
+        let mut others =
+            others.iter().filter(|other| self.facts.thing.is_some_and(|it| other.is(it)));
         if let Some(other) = others.next() {
             if let Err(errno) = self.durability.is_not_lost() {
                 other.durability.was_lost(errno);
@@ -144,7 +138,7 @@ impl File {
     }
 
     fn is(&self, thing: Thing) -> bool {
-        self.thing == Some(thing)
+        self.facts.thing == Some(thing)
     }
 
     /// The same file with what another process has handed over: its descriptors, and the errno of a
@@ -177,6 +171,7 @@ impl File {
             discards: false,
             zeroes_fast: false,
             rotational: false,
+            thing: None,
         };
         let durability = Arc::new(Durability::of_nothing());
         File { durability, ..File::over(Arc::new(Nothing), facts, false) }

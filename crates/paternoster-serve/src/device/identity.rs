@@ -24,14 +24,17 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::system::{Kind, Stat, System, kernel};
 
 /// Levels of loops on loops on partitions …, at most.
 const LEVELS: usize = 8;
 
 /// A file or a block device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Thing {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thing {
     /// A file by device and inode.
     File(u64, u64),
     /// A block device by its number.
@@ -73,7 +76,7 @@ impl Span {
 }
 
 /// The thing that was opened.
-pub(super) fn thing(stat: &Stat) -> Option<Thing> {
+pub(crate) fn thing(stat: &Stat) -> Option<Thing> {
     match stat.kind {
         Kind::Block => Some(Thing::Block(stat.number)),
         Kind::File => Some(Thing::File(stat.device, stat.inode)),

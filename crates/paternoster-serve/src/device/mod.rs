@@ -69,6 +69,7 @@ use std::ptr::NonNull;
 pub use handed::Giving;
 pub(crate) use handed::KnownLosses;
 pub use holes::Holes;
+pub use identity::Thing;
 use paternoster_core::{DeviceFacts, Nanos};
 
 /// A piece of memory that a job moves data from or to.
@@ -164,6 +165,8 @@ pub struct FileFacts {
     pub zeroes_fast: bool,
     /// The device is rotational.
     pub rotational: bool,
+    /// What was opened, if that is known.
+    pub thing: Option<Thing>,
 }
 
 #[cfg(test)]
@@ -178,6 +181,7 @@ impl FileFacts {
             discards: true,
             zeroes_fast: true,
             rotational: false,
+            thing: None,
         }
     }
 }

@@ -10,7 +10,7 @@
 use paternoster_core::{ClientSpec, Priority};
 
 use super::connection::{Blocked, Connection, Process, Receiving};
-use super::handover::tell_of_no_place;
+use super::handover::{tell_of_no_place, tell_of_other_bytes};
 use super::io_fragment::Step;
 use super::journal::Names;
 #[cfg(test)]
@@ -31,6 +31,14 @@ impl DeviceLoop {
             None => std::mem::take(&mut newcomer.tenant),
         };
         let handed = newcomer.handed.take().map(|handed| (handed, newcomer.peer.clone()));
+        // Whatever its name says, a client must not go on with bytes that it did not open.
+        if let Some((handed, peer)) = &handed
+            && let Some(there) = &handed.bytes
+            && let Ok(place) = self.volumes.find(&newcomer.negotiated.export)
+            && there.are_others(&self.volumes.at(place).bytes())
+        {
+            return tell_of_other_bytes(&self.name, peer);
+        }
         // A client for which there is no place has its connection closed.
         let seated = self.take_in(newcomer, Standing::Tenant(tenant), None, None);
         match (handed, seated) {

@@ -19,6 +19,7 @@ use crate::config;
 use crate::device::FileFacts;
 use crate::device::identity::is_one_thing;
 use crate::device::system::System;
+use crate::handover::record::VolumeBytes;
 use crate::nbd::ExportFacts;
 
 /// Sectors of a line at most: 8 EiB. The queue's device has this many, so that volumes can come
@@ -64,6 +65,11 @@ impl Place {
     /// The byte of the file at a sector of the line.
     pub(super) const fn file_offset(&self, sector: u64) -> u64 {
         (sector - self.base) * 512
+    }
+
+    /// Where its bytes are.
+    pub(super) const fn bytes(&self) -> VolumeBytes {
+        VolumeBytes { thing: self.facts.thing, start: self.start }
     }
 
     /// What clients are told of the export.

@@ -37,10 +37,13 @@ use super::io_fragment::{Io, Step};
 use super::planted::{self, Bug};
 use super::requests::Requests;
 use super::tenants::{BUCKETS, Node, Tenants};
+use super::volumes::Volumes;
 use crate::config::Level;
 use crate::control::snapshot::Figures;
 use crate::device::{Giving, KnownLosses};
-use crate::handover::record::{Asked, ConnectionState, HandedConnection, Reading, TenantState};
+use crate::handover::record::{
+    Asked, ConnectionState, HandedConnection, Reading, TenantState, VolumeBytes,
+};
 use crate::host::peer::Peer;
 use crate::log::Entry;
 use crate::nbd::transmission::{Kind, Refusal};
@@ -102,6 +105,8 @@ pub(crate) struct Resumed {
     pub output: Vec<u8>,
     pub behind: Vec<u8>,
     pub figures: Figures,
+    /// The bytes that it had open there, if the other process tells.
+    pub bytes: Option<VolumeBytes>,
 }
 
 /// Whether a loop's connections are given away.
@@ -197,13 +202,17 @@ pub(super) fn is_quiet(
 }
 
 /// The state of all connections, for the other process.
-pub(super) fn leaving(requests: &Requests, connections: &Connections) -> Result<Leaving, String> {
+pub(super) fn leaving(
+    requests: &Requests,
+    connections: &Connections,
+    volumes: &Volumes,
+) -> Result<Leaving, String> {
     let mut leaving = Leaving { connections: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
     for (_, connection) in connections.iter() {
         if !connection.is_open() {
             continue;
         }
-        match leaving_connection(requests, connection)? {
+        match leaving_connection(requests, connection, volumes)? {
             Some(given) => leaving.connections.push(given),
             None => leaving.stay[usize::from(!connection.wire().is_some_and(Wire::is_secure))] += 1,
         }
@@ -238,6 +247,18 @@ pub(super) fn take_tenants<'a>(
     }
 }
 
+/// Logs that the volume of a connection of another process is a file, or a range of one, that the
+/// connection did not have open there.
+pub(super) fn tell_of_other_bytes(device: &str, peer: &Peer) {
+    Entry::new(Level::Warning, "disconnect").tell_of(
+        peer.origin,
+        format_args!(
+            "{device}: {peer}: not taken over: its volume is on another file or range here; it \
+             must reconnect"
+        ),
+    );
+}
+
 /// Logs that there is no place for a connection of another process.
 pub(super) fn tell_of_no_place(device: &str, peer: &Peer) {
     Entry::new(Level::Warning, "disconnect").tell_of(
@@ -253,6 +274,7 @@ pub(super) fn tell_of_no_place(device: &str, peer: &Peer) {
 fn leaving_connection(
     requests: &Requests,
     connection: &Connection,
+    volumes: &Volumes,
 ) -> Result<Option<LeavingConnection>, String> {
     let socket = connection.wire().and_then(Wire::to_hand_over);
     let (Some(socket), Some(identity)) = (socket, &connection.identity) else {
@@ -298,6 +320,7 @@ fn leaving_connection(
         negotiated: connection.negotiated.clone(),
         reading,
         figures: connection.figures.clone(),
+        bytes: Some(volumes.at(connection.place).bytes()),
     };
     Ok(Some(HandedConnection { socket, state, input, output, behind }))
 }

@@ -71,9 +71,8 @@ impl DeviceLoop {
             true if self.handover.has_lost(&self.commands.backend().to_hand_over()) => {
                 Err("a flush has failed since it heard of the files: try again".to_owned())
             }
-            true => leaving(&self.requests, &self.connections).map(|leaving| Leaving {
-                tenants: states_of(&self.tenants, self.time.now, &self.name),
-                ..leaving
+            true => leaving(&self.requests, &self.connections, &self.volumes).map(|leaving| {
+                Leaving { tenants: states_of(&self.tenants, self.time.now, &self.name), ..leaving }
             }),
             false if self.stop.is_on() => Err("it is ending already".to_owned()),
             false => Err(format!("what is under way does not end: {}", self.under_way())),
@@ -104,7 +103,7 @@ impl DeviceLoop {
 
     /// A connection goes on where it was at another process.
     pub(super) fn resume(&mut self, index: u32, resumed: Resumed) {
-        let Resumed { reading, output, behind, figures } = resumed;
+        let Resumed { reading, output, behind, figures, .. } = resumed;
         let connection = self.connections.at_mut(index);
         if figures.latency_log2_us.len() == BUCKETS {
             connection.served_before = 0;

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::printable;
 use crate::config::Identity;
 use crate::control::snapshot::Figures;
+use crate::device::Thing;
 use crate::nbd::Negotiated;
 use crate::nbd::transmission::{HEADER, Kind, Request, parse};
 use crate::nbd::wire::{MAGIC_REQUEST, command};
@@ -189,6 +190,27 @@ pub(crate) struct ConnectionState {
     pub negotiated: Negotiated,
     pub reading: Reading,
     pub figures: Figures,
+    /// The bytes that it has open. Servers before this field did not tell.
+    #[serde(default)]
+    pub bytes: Option<VolumeBytes>,
+}
+
+/// Where the bytes of a volume are: a name may be of others at the other process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VolumeBytes {
+    /// Its file or block device, if that is known.
+    pub thing: Option<Thing>,
+    /// The first byte of it.
+    pub start: u64,
+}
+
+impl VolumeBytes {
+    /// Whether they begin elsewhere, for all one knows.
+    pub(crate) fn are_others(&self, here: &VolumeBytes) -> bool {
+        let things = self.thing.zip(here.thing);
+        self.start != here.start || things.is_some_and(|(there, here)| there != here)
+    }
 }
 
 impl ConnectionState {

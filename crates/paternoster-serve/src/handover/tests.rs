@@ -11,10 +11,11 @@ use paternoster_sim::chance::Chance;
 use proptest::prelude::*;
 
 use super::channel::{Channel, RECORD_MOST};
-use super::record::{self, Asked, ConnectionState, Reading};
+use super::record::{self, Asked, ConnectionState, Reading, VolumeBytes};
 use super::taker::Takeover;
 use crate::config::Identity;
 use crate::control::snapshot::Figures;
+use crate::device::Thing;
 use crate::nbd::transmission::{HEADER, parse};
 use crate::nbd::{ExportFacts, Negotiated};
 
@@ -46,7 +47,7 @@ fn connection(reading: Reading) -> ConnectionState {
     };
     let identity = Identity { export: "disk".to_owned(), ..Identity::default() };
     let (words, figures) = ("unix".to_owned(), Figures::default());
-    ConnectionState { words, identity, negotiated, reading, figures }
+    ConnectionState { words, identity, negotiated, reading, figures, bytes: None }
 }
 
 /// The records that a server with these connections sends.
@@ -161,6 +162,23 @@ fn a_connection_has_one_volume() {
         change(&mut connections[place]).push('s');
         let why = heard(&sound(connections), &[]).unwrap_err();
         assert!(why.contains("more than one name"), "{place}: {why}");
+    }
+}
+
+/// Is a connection heard of a server that does not tell which bytes it has open, as those before
+/// this was told?
+#[test]
+fn bytes_need_not_be_told() {
+    let mut all = sound(connections());
+    let header = 8;
+    let mut told: serde_json::Value = serde_json::from_slice(&all[header].payload).unwrap();
+    assert!(told.as_object_mut().unwrap().remove("bytes").is_some(), "it is one of a connection");
+    all[header].payload = serde_json::to_vec(&told).unwrap();
+    assert_eq!(heard(&all, &[]), Ok(()));
+    for thing in [Some(Thing::File(1, 2)), Some(Thing::Block(3)), None] {
+        let bytes = VolumeBytes { thing, start: 4096 };
+        let said = serde_json::to_vec(&bytes).unwrap();
+        assert_eq!(serde_json::from_slice::<VolumeBytes>(&said).unwrap(), bytes);
     }
 }
 

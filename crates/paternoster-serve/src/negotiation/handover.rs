@@ -115,7 +115,7 @@ impl<E: Entrance> Negotiation<E> {
     /// to one that may not have it.
     pub(crate) fn take_over(&self, arrived: HandedConnection<OwnedFd>) {
         let HandedConnection { socket, state, input, output, behind } = arrived;
-        let ConnectionState { words, identity, negotiated, reading, figures } = state;
+        let ConnectionState { words, identity, negotiated, reading, figures, bytes } = state;
         let peer = Peer { words, origin: Origin::of(&identity) };
         let closed = |why: &str| {
             crate::log::tell_of(
@@ -157,7 +157,7 @@ impl<E: Entrance> Negotiation<E> {
             input,
             output: Vec::new(),
             seat: seat.and(place),
-            handed: Some(Box::new(Resumed { reading, output, behind, figures })),
+            handed: Some(Box::new(Resumed { reading, output, behind, figures, bytes })),
             negotiated,
         };
         let _ended = device_loop.put(Message::Newcomer(Box::new(newcomer)));
@@ -213,7 +213,8 @@ mod tests {
                 block_sizes_known: false,
             };
             let (words, reading, figures) = (uid.to_string(), Reading::Header, Figures::default());
-            let state = ConnectionState { words, identity, negotiated, reading, figures };
+            let bytes = None;
+            let state = ConnectionState { words, identity, negotiated, reading, figures, bytes };
             let (input, output, behind) = (vec![], vec![], vec![]);
             negotiation.take_over(HandedConnection {
                 socket: theirs.into(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handover between two servers of this process: what becomes of clients under TLS, of counters and
-//! of caps. (Under load, with processes that are killed: the program's `tests/all/handover.rs`.)
+//! Handover between two servers of this process: what becomes of clients under TLS, of volumes that
+//! are other bytes now, of counters and of caps. (Under load, with processes that are killed: the
+//! program's `tests/all/handover.rs`.)
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +13,7 @@ use paternoster_serve::server::Server;
 use crate::common::client::{READ, request};
 use crate::common::secure::{connect, read, secure_setting};
 use crate::common::watch::snapshot;
-use crate::common::{Client, end, start, take_over};
+use crate::common::{Client, Folder, config, device, end, start, take_over};
 
 /// Waits for the end of a server in a thread, as the program's main thread does.
 fn ends(server: Server) -> JoinHandle<Result<(), String>> {
@@ -55,4 +56,38 @@ fn a_client_under_tls_is_told_to_reconnect() {
     end(&new);
     assert!(UnixStream::connect(&plain).is_err());
     assert!(!plain.exists() && !folder.path("control").exists());
+}
+
+/// Is a client disconnected whose volume, under the same name and of the same size, is another file
+/// or another range at the new server, and does one go on whose file has but another name there?
+#[test]
+fn no_client_goes_on_with_other_bytes() {
+    let folder = Folder::in_memory("handover-bytes");
+    let [a, b, c] = ["a", "b", "c"].map(|name| folder.file(name, 1 << 20));
+    let files = [("one", &*a), ("two", &*b), ("part", &*c), ("kept", &*folder.file("d", 1 << 20))];
+    let mut config = config(&folder, device("noop", &files));
+    config.server.control = Some(folder.path("control"));
+    config.devices[0].volumes[2].length = Some(1 << 19);
+    let old = start(config.clone());
+    let connect = |name: &str| Client::connect(&folder.path("nbd.sock"), name).expect("a server");
+    let [mut one, mut part, mut kept] = ["one", "part", "kept"].map(connect);
+    for (client, byte) in [(&mut one, 1), (&mut part, 2), (&mut kept, 3)] {
+        assert_eq!(client.write(0, 0, &[byte; 4096]).expect("an answer"), 0);
+    }
+    std::fs::hard_link(folder.path("d"), folder.path("again")).expect("another name");
+    let volumes = &mut config.devices[0].volumes;
+    volumes[0].path.clone_from(&b);
+    volumes[1].path.clone_from(&a);
+    volumes[2].start = 1 << 19;
+    volumes[3].path = folder.path("again");
+    let old = ends(old);
+    let new = take_over(config);
+    old.join().expect("no panic").expect("it ends in good order");
+    assert!(kept.read(0, 4096).expect("the same connection") == [3; 4096]);
+    for client in [&mut one, &mut part] {
+        assert!(client.write(0, 0, &[9; 4096]).is_err(), "it must reconnect");
+    }
+    assert!(connect("one").read(0, 4096).expect("an answer") == [0; 4096]);
+    assert!(connect("two").read(0, 4096).expect("an answer") == [1; 4096]);
+    end(&new);
 }

@@ -289,6 +289,7 @@ mod tests {
             discards: false,
             zeroes_fast: false,
             rotational: false,
+            thing: None,
         };
         let mut files = [File::over(Arc::new(Nothing), facts, false)];
         let job = Job::flush();

@@ -34,6 +34,7 @@ use super::plan::Plan;
 use crate::config::{Device, Volume};
 use crate::device::event::Event;
 use crate::device::files::{self, File};
+use crate::device::identity::thing;
 use crate::device::inline::Inline;
 use crate::device::open::{OpenError, open_one};
 use crate::device::system::System;
@@ -121,9 +122,10 @@ pub(super) fn open_file(
         discards: !volume.readonly,
         zeroes_fast: !volume.readonly,
         rotational: false,
+        thing: thing(&stat),
     };
     let for_flushes = if volume.readonly { None } else { file.again() };
-    Ok(File::over(file.serve(for_flushes), facts, plan.direct).of_thing(&stat))
+    Ok(File::over(file.serve(for_flushes), facts, plan.direct))
 }
 
 /// A backend whose jobs are judged.
