@@ -15,8 +15,9 @@
 //! filled becomes unread bytes again.
 //!
 //! Connections under TLS and processes on files stay. Their requests that change blocks are done
-//! first, so that no two processes change the same block at a time; their reads may go on, and end
-//! with the server, as in a stop.
+//! first, so that no two processes change the same block at a time, and that a flush of the new one
+//! covers them; their reads may go on, and end with the server, as in a stop. A write under TLS
+//! whose payload has not come by the verdict is neither done nor answered.
 //!
 //! A flush that fails after the files' state was reported keeps the connections here: the kernel
 //! reports lost pages once, and the other process would not learn of it.
@@ -177,7 +178,17 @@ impl Handover {
 
 /// Whether a connection must not be read from, while another process is to have it.
 pub(super) fn holds_back(connection: &Connection) -> bool {
-    is_given(connection) || !matches!(connection.receiving, Receiving::Splitting { .. })
+    is_given(connection) || under_way(connection).is_none()
+}
+
+/// The I/O of a connection that stays, if nothing is missing of it that its client must send.
+fn under_way(connection: &Connection) -> Option<u32> {
+    match connection.receiving {
+        Receiving::Splitting { io } => Some(io),
+        // A call has come with its payload.
+        Receiving::Payload { io, .. } => connection.process.as_ref().map(|_| io),
+        _ => None,
+    }
 }
 
 /// Whether queue and device have nothing, and no connection that stays goes on with a change.
@@ -190,11 +201,10 @@ pub(super) fn is_quiet(
     if planted::has(Bug::LeavesAtOnce) {
         return true;
     }
-    let changes = |connection: &Connection| match connection.receiving {
-        Receiving::Splitting { io } if connection.is_open() && !is_given(connection) => {
-            requests.io(io).request.kind != Kind::Read
-        }
-        _ => false,
+    let changes = |connection: &Connection| {
+        let stays = connection.is_open() && !is_given(connection);
+        let io = under_way(connection).filter(|_| stays);
+        io.is_some_and(|io| requests.io(io).request.kind != Kind::Read)
     };
     !is_waited_for
         && requests.fragments().iter().all(|(_, fragment)| fragment.step == Step::Filling)

@@ -20,6 +20,8 @@ use crate::handover::record::{Asked, Reading};
 use crate::nbd::transmission::{Kind, Refusal};
 use crate::wire::Wire;
 
+const EIO: i32 = 5;
+
 impl DeviceLoop {
     pub(super) fn read_of_handover(&mut self, message: HandoverMessage) {
         match message {
@@ -98,7 +100,28 @@ impl DeviceLoop {
             }
             self.hang_up(index);
         }
+        for index in self.connections.all() {
+            self.forget_half_a_write(index);
+        }
         self.stop_soon();
+        // Their sockets do not ring again for bytes that came while nothing was read.
+        self.connections.go_on(self.time.now);
+    }
+
+    /// A write whose payload has not come is neither done nor answered, as after a break of its
+    /// connection: its client repeats it. Done here later it would not be covered by a flush of the
+    /// other process.
+    fn forget_half_a_write(&mut self, index: u32) {
+        let connection = self.connections.at_mut(index);
+        let Receiving::Payload { io, fragment } = connection.receiving else { return };
+        connection.receiving = Receiving::Over;
+        connection.brings.paid();
+        self.requests.io_mut(io).silent = true;
+        match fragment {
+            Some(fragment) => self.end_fragment(fragment, EIO),
+            None if self.requests.io(io).left == 0 => self.end_io(io),
+            None => {}
+        }
     }
 
     /// A connection goes on where it was at another process.

@@ -6,11 +6,12 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use paternoster_serve::config::{Address, Listen, TlsMode};
 use paternoster_serve::server::Server;
 
-use crate::common::client::{READ, request};
+use crate::common::client::{READ, WRITE, request};
 use crate::common::secure::{connect, read, secure_setting};
 use crate::common::watch::snapshot;
 use crate::common::{Client, Folder, config, device, end, start, take_over};
@@ -56,6 +57,39 @@ fn a_client_under_tls_is_told_to_reconnect() {
     end(&new);
     assert!(UnixStream::connect(&plain).is_err());
     assert!(!plain.exists() && !folder.path("control").exists());
+}
+
+/// Is a write of a TLS client neither done nor answered if its payload has not come when another
+/// server takes over, so that no flush of that one misses it, and does the old one end at once?
+#[test]
+fn half_a_write_under_tls_is_left_to_its_client() {
+    let (folder, mut config, certificate) = secure_setting("handover-half");
+    config.server.control = Some(folder.path("control"));
+    let plain = folder.path("plain.sock");
+    let at = Address::Unix { path: plain.clone(), mode: 0o600 };
+    config.server.listen.push(Listen { at, tls: TlsMode::Off });
+    let old = start(config.clone());
+    let mut secure = connect(&folder, &certificate);
+    let mut beside = Client::connect(&plain, "disk").expect("a server");
+    let write = request(WRITE, 0, 7, 0, 65_536, &[7; 65_536]);
+    let (first, second) = write.split_at(40_000);
+    secure.write_all(first).expect("it listens");
+    assert_eq!(beside.flush().expect("an answer"), 0);
+    let (old, begun) = (ends(old), Instant::now());
+    let new = take_over(config);
+    // It may hear no more.
+    let _gone = secure.write_all(second);
+    let mut answer = Vec::new();
+    let _end = secure.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "no answer");
+    old.join().expect("no panic").expect("it ends in good order");
+    assert!(begun.elapsed() < Duration::from_secs(10), "it has 20 s for its clients");
+    assert!(beside.read(40_960, 4096).expect("the same connection") == [0; 4096]);
+    let mut again = connect(&folder, &certificate);
+    again.write_all(&write).expect("it listens");
+    again.read_exact(&mut [0; 16]).expect("an answer");
+    assert!(beside.read(61_440, 4096).expect("the same connection") == [7; 4096]);
+    end(&new);
 }
 
 /// Is a client disconnected whose volume, under the same name and of the same size, is another file
