@@ -13,9 +13,10 @@
 //!
 //! A sync that fails has lost data, and the kernel reports that only once: it may have dropped the
 //! pages, so that the next sync finds nothing to do. Here the file stays *lost*: otherwise, once
-//! one client had got the error, another would be told that its data are safe. It stays lost for
-//! everything that has the same file open: volumes of one file, and a volume to which a reload
-//! gives another name or path, and with it another open file.
+//! one client had got the error, another would be told that its data are safe.
+//!
+//! There is one such state for everything that has the same file open on a device: volumes of one
+//! file, and a volume to which a reload gives another name or path, and with it another open file.
 //!
 //! A durable write that fails (FUA, or a sync after writing zeroes) may have been told of another
 //! client's lost pages: the kernel reports an error once, and this call was the wrong one to report
@@ -39,7 +40,6 @@
 //!
 //! Source: Linux's `Documentation/filesystems/vfs.rst`, "Handling errors during writeback".
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(test)]
@@ -50,8 +50,8 @@ use crate::device_loop::planted::{self, Bug};
 pub(crate) struct Durability {
     written: AtomicU64,
     synced: AtomicU64,
-    /// The errno of the sync that failed, 0 if none has; one for all that have the file open.
-    lost: Arc<AtomicI32>,
+    /// The errno of the sync that failed, 0 if none has.
+    lost: AtomicI32,
     /// Durable writes and syncs that have failed.
     failures: AtomicU32,
 }
@@ -66,7 +66,7 @@ impl Default for Durability {
         Durability {
             written: AtomicU64::new(owed),
             synced: AtomicU64::new(0),
-            lost: Arc::default(),
+            lost: AtomicI32::new(0),
             failures: AtomicU32::new(0),
         }
     }
@@ -76,15 +76,6 @@ impl Durability {
     /// The state without any file: nothing is owed.
     pub(crate) fn of_nothing() -> Durability {
         Durability { written: AtomicU64::new(0), ..Durability::default() }
-    }
-
-    /// The state for another open file on the same file as `other`.
-    pub(crate) fn beside(other: &Durability) -> Durability {
-        #[cfg(test)]
-        if planted::has(Bug::LosesAlone) {
-            return Durability::default();
-        }
-        Durability { lost: Arc::clone(&other.lost), ..Durability::default() }
     }
 
     /// Something was written, perhaps only in part. To be called before it is reported.
@@ -193,18 +184,6 @@ mod tests {
         file.failed(libc::EIO);
         assert_eq!(file.covered(covers), Err(libc::EIO), "one that was under way meanwhile");
         assert_eq!(file.owed(), Err(libc::EIO));
-    }
-
-    /// Is a file lost for all volumes that have it open, and does each of them owe a sync for its
-    /// own writes?
-    #[test]
-    fn what_is_lost_is_lost_to_all() {
-        let one = Durability::default();
-        one.covered(one.owed().unwrap().unwrap()).unwrap();
-        let other = Durability::beside(&one);
-        assert_eq!((one.owed(), other.owed()), (Ok(None), Ok(Some(1))));
-        other.failed(libc::ENOSPC);
-        assert_eq!(one.owed(), Err(libc::ENOSPC));
     }
 
     /// After a durable write has failed, is the file synced through a description to which the
