@@ -22,6 +22,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use paternoster_core::Nanos;
 use rustix::event::epoll;
 
+use super::entrance::asks_whether_it_is_there;
 use super::{Entrance, Negotiation};
 use crate::config::rules;
 use crate::device_loop::handover::{Resumed, Verdict};
@@ -147,6 +148,8 @@ impl<E: Entrance> Negotiation<E> {
         let Some((device_loop, place)) = self.export_table.enter(export) else {
             return closed(&format!("there is no volume {export} here"));
         };
+        // Its process may be one that did not.
+        asks_whether_it_is_there(&socket);
         let newcomer = Newcomer {
             tenant: String::new(),
             pid: identity.pid.unwrap_or(0),
