@@ -233,8 +233,8 @@ pub(super) struct Connection {
     pub takes: Pace,
     /// See above.
     pub brings: Pace,
-    /// Whether it is in its tenant's list of connections that wait for memory.
-    pub is_listed: bool,
+    /// Its number in its tenant's line of connections that wait for memory, if it is in there.
+    pub listed: Option<u64>,
     /// How often in a row there was no memory for it.
     pub hunger: u32,
     /// What the client got.
@@ -283,7 +283,7 @@ impl Connection {
             sure: u64::MAX,
             memory: 0,
             counted: 0,
-            is_listed: false,
+            listed: None,
             changes_waiting: 0,
             refused: VecDeque::new(),
             out: Outbox::default(),

@@ -79,6 +79,15 @@ impl Connections {
         Some(index)
     }
 
+    /// Takes one out that goes: another may have its index.
+    pub(super) fn release(&mut self, index: u32) -> Connection {
+        let mut connection = self.table.release(index);
+        if let Some(number) = connection.listed.take() {
+            self.waiting.remove(connection.tenant, number);
+        }
+        connection
+    }
+
     /// The one that is this client of the queue, if it is there still.
     pub(super) fn of_client(&self, client: ClientId) -> Option<u32> {
         let index = self.by_client[client.index() as usize];
@@ -148,9 +157,8 @@ impl Connections {
         connection.blocked = why;
         match why {
             Blocked::Room => self.waiting.for_room(index),
-            Blocked::Tenant | Blocked::Client if !connection.is_listed => {
-                connection.is_listed = true;
-                self.waiting.for_tenant(connection.tenant, index);
+            Blocked::Tenant | Blocked::Client if connection.listed.is_none() => {
+                connection.listed = Some(self.waiting.for_tenant(connection.tenant, index));
             }
             _ => {}
         }
@@ -203,7 +211,7 @@ impl Connections {
             if !self.table.is_live(index) {
                 continue;
             }
-            self.table.at_mut(index).is_listed = false;
+            self.table.at_mut(index).listed = None;
             self.unblock_if(index, |why| matches!(why, Blocked::Tenant | Blocked::Client));
         }
     }
@@ -314,8 +322,10 @@ impl Connections {
         let connection = self.table.at_mut(index);
         let old = std::mem::replace(&mut connection.tenant, tenant);
         connection.moves_to = None;
-        (connection.is_listed, connection.is_ready) = (false, false);
-        self.waiting.remove(old, index);
+        connection.is_ready = false;
+        if let Some(number) = connection.listed.take() {
+            self.waiting.remove(old, number);
+        }
         self.turns.remove(old, index);
     }
 
@@ -384,6 +394,24 @@ mod tests {
         connections.freed(1);
         connections.retry_blocked();
         assert_eq!(read(&mut connections), [3]);
+    }
+
+    /// Does a connection that goes while it waits leave the line, so that the line does not grow
+    /// with those that come and go, and the next of its index has a place of its own?
+    #[test]
+    fn who_goes_leaves_the_line() {
+        let mut connections = of(&[1, 1]);
+        (0..2).for_each(|index| connections.block(index, Blocked::Tenant));
+        let gone = connections.release(0);
+        assert_eq!(connections.add(gone), Some(0), "another of the same index");
+        connections.block(0, Blocked::Tenant);
+        connections.feed(1);
+        assert_eq!(read(&mut connections), [1, 0], "the new one is behind, and there once");
+        assert!(connections.waiting.tenants().is_empty());
+        connections.block(0, Blocked::Tenant);
+        connections.block(1, Blocked::Tenant);
+        (0..2).for_each(|index| drop(connections.release(index)));
+        assert!(connections.waiting.tenants().is_empty());
     }
 
     /// Does a connection move only when it holds nothing, and is it in no list of its old tenant

@@ -9,10 +9,10 @@
 //! Two look again for each thing, as what comes back may suffice for two. No other tenant's line is
 //! looked at.
 //!
-//! Invariant: a connection that is in a line need not wait any more: it is asked when its turn
-//! comes.
+//! Invariants: I1 a connection that is in a line need not wait any more: it is asked when its turn
+//! comes. I2 One that goes leaves its tenant's line: the next connection of its index is another's.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The lines of a loop.
 #[derive(Debug, Default)]
@@ -20,7 +20,10 @@ pub(super) struct Waiting {
     for_room: VecDeque<u32>,
     /// Things that have come back since connections last tried again.
     freed: usize,
-    by_tenant: Vec<VecDeque<u32>>,
+    /// By the number that each has in its line.
+    by_tenant: Vec<BTreeMap<u64, u32>>,
+    /// Numbers given so far.
+    numbers: u64,
 }
 
 impl Waiting {
@@ -29,13 +32,16 @@ impl Waiting {
         self.for_room.push_back(index);
     }
 
-    /// A connection waits for something that others of its tenant hold.
-    pub(super) fn for_tenant(&mut self, tenant: u32, index: u32) {
+    /// A connection waits for something that others of its tenant hold. Returns its number in the
+    /// line.
+    pub(super) fn for_tenant(&mut self, tenant: u32, index: u32) -> u64 {
         let place = tenant as usize;
         if self.by_tenant.len() <= place {
-            self.by_tenant.resize_with(place + 1, VecDeque::new);
+            self.by_tenant.resize_with(place + 1, BTreeMap::new);
         }
-        self.by_tenant[place].push_back(index);
+        self.numbers += 1;
+        self.by_tenant[place].insert(self.numbers, index);
+        self.numbers
     }
 
     /// Notes that this many things were given back.
@@ -61,7 +67,7 @@ impl Waiting {
 
     /// The next of a tenant that looks again.
     pub(super) fn next_of_tenant(&mut self, tenant: u32) -> Option<u32> {
-        self.by_tenant.get_mut(tenant as usize)?.pop_front()
+        Some(self.by_tenant.get_mut(tenant as usize)?.pop_first()?.1)
     }
 
     /// The tenants of which connections wait.
@@ -70,10 +76,10 @@ impl Waiting {
         waits.map(|(tenant, _)| tenant).collect()
     }
 
-    /// A connection waits for nothing of a tenant any more.
-    pub(super) fn remove(&mut self, tenant: u32, index: u32) {
+    /// The connection of this number waits for nothing of a tenant any more.
+    pub(super) fn remove(&mut self, tenant: u32, number: u64) {
         if let Some(line) = self.by_tenant.get_mut(tenant as usize) {
-            line.retain(|other| *other != index);
+            line.remove(&number);
         }
     }
 
@@ -108,11 +114,10 @@ mod tests {
     #[test]
     fn tenants_have_lines_of_their_own() {
         let mut waiting = Waiting::default();
-        for (tenant, index) in [(3, 10), (1, 11), (3, 12), (3, 13)] {
-            waiting.for_tenant(tenant, index);
-        }
+        let each = [(3, 10), (1, 11), (3, 12), (3, 13)];
+        let numbers = each.map(|(tenant, index)| waiting.for_tenant(tenant, index));
         assert_eq!(waiting.tenants(), [1, 3]);
-        waiting.remove(3, 12);
+        waiting.remove(3, numbers[2]);
         assert_eq!((waiting.next_of_tenant(3), waiting.next_of_tenant(3)), (Some(10), Some(13)));
         assert_eq!((waiting.next_of_tenant(3), waiting.next_of_tenant(9)), (None, None));
         waiting.forget(1);
