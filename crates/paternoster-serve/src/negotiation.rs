@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A client that does not choose an export in time must go; one that stalls costs a file descriptor
-//! and some KiB for that time, and no other client waits for it. When all places are taken, the
+//! and some KiB for that time, and no other client waits for it; one that never stops has its turn
+//! with the others. When all places are taken, the
 //! user or address that has most of them makes room for others: its oldest client in handshake
 //! goes, a silent one first. To make room for its own new clients, a client goes only if it has
 //! been there for a second.
@@ -55,6 +56,8 @@ const AT_ONCE: u32 = 64;
 /// How long listeners are left alone that would ring for nothing.
 const REST: Nanos = Nanos::from_millis(100);
 const EVENTS: usize = 128;
+/// How often one client is read from before others are: 64 KiB, or as much of answers, each time.
+const STEPS: u32 = 2;
 const TOKEN_INBOX: u64 = u64::MAX;
 /// Listeners count down from here.
 const TOKEN_LISTENER: u64 = u64::MAX - 1;
@@ -70,6 +73,8 @@ struct InHandshake {
     is_silent: bool,
     /// Input was read that has not been looked at yet.
     left_over: bool,
+    /// Others are heard before it is heard further.
+    is_put_off: bool,
     /// Gone once its last words are sent.
     closing: bool,
     /// TLS begins once its last plain words are sent.
@@ -92,6 +97,8 @@ pub(crate) struct Negotiation<E: Entrance = Socket> {
     inbox: Inbox<Word>,
     poll: OwnedFd,
     in_handshake: Table<InHandshake>,
+    /// Those of which more may have come, although their sockets do not ring again.
+    put_off: Vec<u32>,
     seats: Seats,
     ids: AtomicU64,
     buffer: Vec<u8>,
@@ -144,6 +151,7 @@ impl<E: Entrance> Negotiation<E> {
             inbox,
             poll,
             in_handshake: Table::new(IN_HANDSHAKE_MOST),
+            put_off: Vec::new(),
             seats,
             ids: AtomicU64::new(1),
             buffer: vec![0; 64 << 10],
@@ -172,6 +180,7 @@ impl<E: Entrance> Negotiation<E> {
             Ok(found) => found,
             Err(_) => (&mut [][..], &mut [][..]),
         };
+        let put_off = std::mem::take(&mut self.put_off);
         for event in events {
             let token = event.data.u64();
             let listeners = self.listeners.len() as u64;
@@ -195,6 +204,14 @@ impl<E: Entrance> Negotiation<E> {
                 self.accept(usize::try_from(TOKEN_LISTENER - token).unwrap_or(0));
             } else if let Ok(index) = u32::try_from(token)
                 && self.in_handshake.is_live(index)
+                && !self.in_handshake.at(index).is_put_off
+            {
+                self.hear(index);
+            }
+        }
+        for index in put_off {
+            if self.in_handshake.is_live(index)
+                && std::mem::take(&mut self.in_handshake.at_mut(index).is_put_off)
             {
                 self.hear(index);
             }
@@ -227,6 +244,7 @@ impl<E: Entrance> Negotiation<E> {
             if self.in_handshake.is_empty() && self.rest_until.is_none() { 10_000 } else { 100 };
         let beat = self.heart.as_ref().map(|heart| heart.next_in(self.clock.now()));
         let ms = beat.map_or(ms, |beat| beat.min(ms));
+        let ms = if self.put_off.is_empty() { ms } else { 0 };
         Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 }
     }
 
@@ -352,6 +370,7 @@ impl<E: Entrance> Negotiation<E> {
             sent: 0,
             is_silent: true,
             left_over: false,
+            is_put_off: false,
             closing: false,
             secures: false,
             peer: Peer { words: who.words, origin: Origin::of(&who.identity) },
@@ -397,7 +416,7 @@ impl<E: Entrance> Negotiation<E> {
 
     fn hear_and_answer(&mut self, index: u32) -> Result<Option<Negotiated>, String> {
         let in_handshake = self.in_handshake.at_mut(index);
-        loop {
+        for _ in 0..STEPS {
             let sent = in_handshake.send();
             if in_handshake.closing {
                 // A client that sends ABORT need not wait for the answer.
@@ -468,6 +487,10 @@ impl<E: Entrance> Negotiation<E> {
                 }
             }
         }
+        if !std::mem::replace(&mut in_handshake.is_put_off, true) {
+            self.put_off.push(index);
+        }
+        Ok(None)
     }
 
     /// A client has chosen: from now on it is its loop's.

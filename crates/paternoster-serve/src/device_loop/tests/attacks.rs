@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use paternoster_core::Nanos;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use crate::clock::Clock;
 use crate::config::Tenant;
@@ -397,4 +398,25 @@ fn planted_findings_are_found() {
         plant(None);
         assert_eq!(had.fault(), Some(bound), "{bug:?}: {had:?}");
     }
+}
+
+/// Does a client in handshake that sends without end have its turn with the others, and is all of
+/// what it has sent heard in the end? (An option of 1 MiB that is not known is skipped.)
+#[test]
+fn who_never_stops_is_heard_in_turns() {
+    let mut town = Town::new();
+    let unknown = [&[0, 0, 0, 3][..], &option(77, &[0; 1 << 20])].concat();
+    let mut endless = town.visit(&[]);
+    let _as_much_as_it_may = set_socket_send_buffer_size(&endless, 4 << 20);
+    let sent = endless.write(&unknown).expect("room in the socket") as u64;
+    assert!(sent > 160 << 10, "{sent} bytes are too few to tell");
+    let mut heard = Vec::new();
+    for _ in 0..100 {
+        tally::take();
+        town.negotiation.round(&NO_TIME);
+        heard.push(tally::take().copied);
+    }
+    assert!(heard.iter().all(|&copied| copied <= 132 << 10), "{heard:?}");
+    assert!(heard.iter().sum::<u64>() >= sent, "{heard:?} of {sent}");
+    assert_eq!(heard[99], 0, "it is not looked at for nothing");
 }
