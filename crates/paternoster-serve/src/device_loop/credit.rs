@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A connection that has to wait is looked at again when its socket has an event, and when memory
-//! of its tenant comes back. Only half of the free buffer counts, since the kernel counts its own
+//! of its tenant comes back; a read that needs more than its empty socket surely takes (DF, large
+//! blocks), only then. Only half of the free buffer counts, since the kernel counts its own
 //! overhead. Under TLS a payload is always trusted: the socket holds records, not payload bytes. A
 //! process's payload is there with its call, and its kernel takes every answer.
 //!

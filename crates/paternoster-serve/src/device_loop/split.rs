@@ -24,6 +24,7 @@ use super::cut::{self, HUNGRIEST, PATIENT, Room};
 use super::io_fragment::{Fragment, Io, Step};
 use crate::device::Work;
 use crate::nbd::transmission::Kind;
+use crate::wire::Wire;
 
 /// Fragments of a connection that may wait for other changes of their blocks; more stay in its
 /// socket.
@@ -187,6 +188,13 @@ impl DeviceLoop {
             return false;
         }
         let reads = fragment.work == Work::Read;
+        if reads && connection.memory == 0 && connection.wire().is_some_and(Wire::takes_more) {
+            // Its client has nothing to take, and it needs more than its socket may ever take at
+            // once: it waits for its tenant to have plenty. The socket would ring at once, and
+            // again and again.
+            self.connections.block(index, Blocked::Tenant);
+            return true;
+        }
         let pace = if reads { &mut connection.takes } else { &mut connection.brings };
         pace.owes(now);
         let has_memory = connection.memory != 0;

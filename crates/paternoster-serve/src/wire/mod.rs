@@ -15,6 +15,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::tally;
@@ -125,6 +126,14 @@ impl Wire {
         let waiting = number(&self.socket, libc::TIOCOUTQ)?;
         // The system counts what it spends on each piece, too.
         Some((all as u64).saturating_sub(waiting) / 2)
+    }
+
+    /// Whether an event would tell at once that the socket takes more.
+    pub(crate) fn takes_more(&self) -> bool {
+        tally::call();
+        let mut asked = [PollFd::new(&self.socket, PollFlags::OUT)];
+        poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+            && asked[0].revents().contains(PollFlags::OUT)
     }
 
     /// Writes from the slices; how many bytes were taken.

@@ -4,6 +4,7 @@
 use paternoster_core::Nanos;
 
 use crate::device_loop::rig::{Client, MEMORY, READ, Rig, WRITE};
+use crate::tally;
 
 /// How many reads of 64 KiB, one at a time, a client completes in 100 turns.
 fn reads(rig: &mut Rig, client: &mut Client) -> u32 {
@@ -139,6 +140,43 @@ fn a_guarantee_in_small_pieces() {
     assert_eq!(client.answers(), [(write, 0)]);
     kept.into_iter().for_each(|(_, block)| rig.device_loop.shared.arena().give_back(block));
     assert_eq!(rig.device_loop.shared.used().0, 0);
+}
+
+/// Does a read that must be answered in one piece, which is more than an empty socket is sure to
+/// take, wait in peace while others of its tenant have nearly all of its memory, and is it answered
+/// when they have gone? Its client is not blamed for taking no answers.
+#[test]
+fn a_read_in_one_piece_waits_in_peace() {
+    const DF: u16 = 4;
+    let mut rig = Rig::new("noop", |config| {
+        many(config);
+        config.server.stall_timeout = Nanos::from_secs(1000);
+    });
+    let mut reader = rig.connect("one");
+    let mut floods: Vec<Client> = (0..240).map(|_| rig.connect("one")).collect();
+    for flood in &mut floods {
+        flood.send(WRITE, 1 << 20, 32 << 20, &[7; 1000]);
+    }
+    (0..200).for_each(|_| rig.settle());
+    rig.device_loop.settings.stall_timeout = Nanos::from_secs(1);
+    let read = reader.send_flagged(DF, READ, 0, 512 << 10, &[]);
+    rig.settle();
+    tally::take();
+    (0..100).for_each(|_| rig.turn(Nanos::ZERO));
+    let calls = tally::take().calls;
+    assert!(calls <= 300, "{calls} calls in 100 turns without an event");
+    assert_eq!(reader.answers(), []);
+    rig.turn(Nanos::from_secs(2));
+    rig.turn(Nanos::from_secs(2));
+    drop(floods);
+    (0..10).for_each(|_| rig.settle());
+    let mut told = Vec::new();
+    for _ in 0..10 {
+        rig.turn(Nanos::from_millis(100));
+        rig.settle();
+        told.extend(reader.answers());
+    }
+    assert_eq!(told, [(read, 0)]);
 }
 
 /// How many of 100 reads a connection gets while 240 others of the same tenant wait for their
