@@ -5,6 +5,7 @@
 //! discard               punch ──▶ leave it (a discard is a hint)
 //! zero, may unmap       punch ──▶ zero range ──▶ write zeroes
 //! zero, keep the space  zero range ──▶ punch and allocate again ──▶ write zeroes
+//! either, to be fast    the same                                 ──▶ EOPNOTSUPP
 //! ```
 //!
 //! A file that does not support a way says so the first time, and the way is not tried on it again;
@@ -77,6 +78,8 @@ pub(super) enum Next {
     Allocate(FallocateFlags),
     /// Write zeroes over the range; that is all.
     Write,
+    /// Only that would be left, and it is to be fast: the range is given up.
+    TooSlow,
     /// Nothing is left to do.
     Done,
 }
@@ -88,20 +91,22 @@ pub(super) struct Clearing {
     /// The way that is tried, and how many of its calls were made.
     way: usize,
     call: usize,
+    /// Nothing is written.
+    fast: bool,
 }
 
 impl Clearing {
     pub(super) const fn discard() -> Clearing {
-        Clearing { ways: DISCARD, way: 0, call: 0 }
+        Clearing { ways: DISCARD, way: 0, call: 0, fast: false }
     }
 
-    pub(super) const fn zero(may_unmap: bool, block_device: bool) -> Clearing {
+    pub(super) const fn zero(may_unmap: bool, block_device: bool, fast: bool) -> Clearing {
         let ways = match (may_unmap, block_device) {
             (true, _) => UNMAP,
             (false, false) => KEEP,
             (false, true) => KEEP_ON_DEVICE,
         };
-        Clearing { ways, way: 0, call: 0 }
+        Clearing { ways, way: 0, call: 0, fast }
     }
 
     /// The next step to take now.
@@ -110,6 +115,7 @@ impl Clearing {
             self.pass_over();
         }
         match self.ways[self.way] {
+            Way::Write if self.fast => Next::TooSlow,
             Way::Write => Next::Write,
             way => way.calls().get(self.call).map_or(Next::Done, |flags| Next::Allocate(*flags)),
         }
@@ -167,19 +173,24 @@ mod tests {
     #[test]
     fn ways_are_tried_in_order() {
         let file = Refusals::default();
-        let keep = || Clearing::zero(false, false);
+        let keep = || Clearing::zero(false, false, false);
         let as_tmpfs = &[ZERO_RANGE];
         let allocate = FallocateFlags::KEEP_SIZE;
         assert_eq!(calls(keep(), &file, as_tmpfs), (vec![ZERO_RANGE, PUNCH, allocate], Next::Done));
         assert_eq!(calls(keep(), &file, as_tmpfs), (vec![PUNCH, allocate], Next::Done));
-        assert_eq!(calls(Clearing::zero(true, false), &file, &[]), (vec![PUNCH], Next::Done));
+        assert_eq!(
+            calls(Clearing::zero(true, false, false), &file, &[]),
+            (vec![PUNCH], Next::Done)
+        );
         let nothing = &[PUNCH, ZERO_RANGE];
         let file = Refusals::default();
         assert_eq!(calls(Clearing::discard(), &file, nothing), (vec![PUNCH], Next::Done));
         assert_eq!(
-            calls(Clearing::zero(true, false), &file, nothing),
+            calls(Clearing::zero(true, false, false), &file, nothing),
             (vec![ZERO_RANGE], Next::Write)
         );
+        let fast = Clearing::zero(true, false, true);
+        assert_eq!(calls(fast, &file, nothing), (vec![], Next::TooSlow));
         assert_eq!(calls(Clearing::discard(), &file, nothing), (vec![], Next::Done));
     }
 
@@ -187,7 +198,7 @@ mod tests {
     #[test]
     fn errors_are_of_the_range() {
         let file = Refusals::default();
-        let mut clearing = Clearing::zero(true, true);
+        let mut clearing = Clearing::zero(true, true, false);
         clearing.ended(&file, libc::EINVAL).unwrap();
         assert_eq!(clearing.next(&file), Next::Allocate(ZERO_RANGE));
         assert_eq!(clearing.ended(&file, libc::ENOSPC), Err(libc::ENOSPC));

@@ -106,6 +106,8 @@ pub enum Work {
         may_unmap: bool,
         /// Durable when it ends.
         fua: bool,
+        /// It fails with EOPNOTSUPP where zeroes would have to be written.
+        fast: bool,
     },
     /// The range will be read soon.
     Prefetch,

@@ -104,7 +104,7 @@ impl Modelled {
     fn command(&self, job: &Job<'_>) -> Command {
         let (op, fua) = match job.work {
             Work::Read | Work::Prefetch => (Op::Read, false),
-            Work::Write { fua } | Work::Zero { may_unmap: false, fua } => (Op::Write, fua),
+            Work::Write { fua } | Work::Zero { may_unmap: false, fua, .. } => (Op::Write, fua),
             Work::Discard | Work::Zero { .. } => (Op::Discard, false),
             Work::Flush => (Op::Flush, false),
         };

@@ -59,10 +59,14 @@ unsafe fn try_perform(files: &[File], job: &Job<'_>) -> Result<(), i32> {
             done
         }
         Work::Discard => clear(file, Clearing::discard(), offset, length),
-        Work::Zero { may_unmap, fua } => {
-            let clearing = Clearing::zero(may_unmap, file.block_device);
+        Work::Zero { may_unmap, fua, fast } => {
+            let clearing = Clearing::zero(may_unmap, file.block_device, fast);
             let failures = file.durability.failures();
             let done = clear(file, clearing, offset, length);
+            if done == Err(libc::EOPNOTSUPP) {
+                // Too slow: nothing was tried that could have lost data of others.
+                return done;
+            }
             let synced = |()| sync(file, Description::Data);
             if fua { durable(file, failures, done.and_then(synced)) } else { done }
         }
@@ -168,6 +172,7 @@ fn clear(file: &File, mut clearing: Clearing, offset: u64, length: u64) -> Resul
     let done = loop {
         match clearing.next(&file.refusals) {
             Next::Done => break Ok(()),
+            Next::TooSlow => break Err(libc::EOPNOTSUPP),
             // SAFETY: no pieces are concerned.
             Next::Write => break unsafe { transfer(file, Source::Zeroes, offset, length, false) },
             Next::Allocate(flags) => {

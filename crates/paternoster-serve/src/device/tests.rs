@@ -39,7 +39,7 @@ fn every_backend_does_every_work() {
         assert_eq!(rig.read(8 * PAGE, &[2 * PAGE, PAGE, PAGE]).unwrap(), three, "{how}");
         assert_eq!(rig.run(Work::Prefetch, 0, SIZE, &[]), 0, "{how}");
         for (place, may_unmap) in [(8, true), (9, false)] {
-            let work = Work::Zero { may_unmap, fua: true };
+            let work = Work::Zero { may_unmap, fua: true, fast: false };
             assert_eq!(rig.run(work, place * PAGE, PAGE, &[]), 0, "{how}");
         }
         assert_eq!(rig.run(Work::Discard, 10 * PAGE, PAGE, &[]), 0, "{how}");
@@ -224,7 +224,7 @@ fn holes_give_space_back() {
             eprintln!("skipped: holes_give_space_back: no holes in {}", folder.display());
             continue;
         }
-        let keep = Work::Zero { may_unmap: false, fua: true };
+        let keep = Work::Zero { may_unmap: false, fua: true, fast: false };
         assert_eq!(rig.run(keep, 0, SIZE / 2, &[]), 0, "{how}");
         let sectors = || fs::metadata(&file.0).unwrap().blocks();
         assert!(sectors() >= SIZE as u64 / 512, "{how}: {} sectors", sectors());
@@ -235,7 +235,8 @@ fn holes_give_space_back() {
     }
 }
 
-/// Is a range that no call of the system clears written full of zeroes?
+/// Is a range that no call of the system clears written full of zeroes, and given up at once where
+/// that is to be fast?
 #[test]
 fn what_cannot_be_cleared_is_written() {
     for folder in folders() {
@@ -257,8 +258,12 @@ fn what_cannot_be_cleared_is_written() {
             let mut rig = Rig::new(backend);
             fs::write(&file.0, vec![1; SIZE]).unwrap();
             let how = rig.backend.describe();
-            let zero = Work::Zero { may_unmap: true, fua: true };
-            assert_eq!(rig.run(zero, PAGE, SIZE - 2 * PAGE, &[]), 0, "{how}");
+            let zero = |fast| Work::Zero { may_unmap: true, fua: true, fast };
+            let fast = rig.run(zero(true), PAGE, SIZE - 2 * PAGE, &[]);
+            assert_eq!(fast, libc::EOPNOTSUPP, "{how}");
+            assert_eq!(fs::read(&file.0).unwrap(), vec![1; SIZE], "{how}");
+            assert_eq!(rig.run(Work::Flush, 0, 0, &[]), 0, "{how}: nothing is in doubt");
+            assert_eq!(rig.run(zero(false), PAGE, SIZE - 2 * PAGE, &[]), 0, "{how}");
             assert_eq!(rig.run(Work::Discard, 0, PAGE, &[]), 0, "{how}: it is a hint");
             let found = fs::read(&file.0).unwrap();
             assert_eq!(found[..PAGE], vec![1; PAGE], "{how}");

@@ -100,7 +100,8 @@ fn piece((index, io): (u32, &Io), place: &Place, most: u64) -> Fragment {
         Kind::Cache | Kind::BlockStatus => Work::Prefetch,
         Kind::Trim => Work::Discard,
         Kind::WriteZeroes if !ragged_zero => {
-            Work::Zero { may_unmap: !request.flags.no_hole(), fua }
+            let flags = request.flags;
+            Work::Zero { may_unmap: !flags.no_hole(), fua, fast: flags.fast_zero() }
         }
         Kind::Flush => Work::Flush,
         _ => Work::Write { fua },
@@ -210,7 +211,8 @@ mod tests {
         let place = place(512, 1 << 20);
         let made = all(io(Kind::WriteZeroes, FUA, 100, 4900), &place, 1 << 20);
         let of = |it: &Fragment| (it.work, it.offset, it.length, it.start, it.span, it.reads_first);
-        let (zero, write) = (Work::Zero { may_unmap: true, fua: true }, Work::Write { fua: true });
+        let (zero, write) =
+            (Work::Zero { may_unmap: true, fua: true, fast: false }, Work::Write { fua: true });
         assert_eq!(
             made.iter().map(of).collect::<Vec<_>>(),
             [

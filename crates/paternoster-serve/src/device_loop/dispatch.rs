@@ -94,7 +94,7 @@ impl DeviceLoop {
         while let Some((tag, error)) = self.commands.ended() {
             take_home(&mut self.commands, &mut self.requests);
             let Some(tag) = tag else { continue };
-            if error != 0 {
+            if error != 0 && !self.is_too_slow(tag, error) {
                 self.complain(tag, error);
             }
             let outcome = if error == 0 { Outcome::OK } else { Outcome::failed(error) };
@@ -102,6 +102,13 @@ impl DeviceLoop {
             let _known = self.recorded_queue.complete(self.time.now, tag, outcome);
         }
         any
+    }
+
+    /// Whether zeroes were refused, as was asked, because they would have to be written.
+    fn is_too_slow(&self, tag: Tag, errno: i32) -> bool {
+        let fragment = fragment_of(&self.recorded_queue, tag);
+        let work = fragment.map(|fragment| self.requests.fragment(fragment).work);
+        errno == libc::EOPNOTSUPP && matches!(work, Some(Work::Zero { fast: true, .. }))
     }
 
     /// Logs that the device has failed a command, and once that it has lost data, if it has.
@@ -259,8 +266,9 @@ fn gather(
         Work::Write { .. } => {
             Work::Write { fua: command.flags.contains(paternoster_core::Flags::FUA) }
         }
-        Work::Zero { may_unmap, .. } => {
-            Work::Zero { may_unmap, fua: command.flags.contains(paternoster_core::Flags::FUA) }
+        Work::Zero { may_unmap, fast, .. } => {
+            let fua = command.flags.contains(paternoster_core::Flags::FUA);
+            Work::Zero { may_unmap, fua, fast }
         }
         other => other,
     };

@@ -285,6 +285,11 @@ fn range(request: &Request, with: &Negotiated) -> Result<(), Refusal> {
         let text = format!("{name} of {length} bytes at {offset} is not in blocks of {block}");
         return Err(invalid(text));
     }
+    // The parts of blocks at its ends would have to be read and written.
+    if request.flags.fast_zero() && !whole {
+        let text = format!("{name} of {length} bytes at {offset} is slow: blocks have {block}");
+        return Err(Refusal { errno: errno::ENOTSUP, text });
+    }
     Ok(())
 }
 

@@ -50,7 +50,7 @@ fn same_as_memory(rig: &mut Rig, steps: &[(usize, Step)]) -> Result<(), TestCase
             }
             Step::Zero(blocks, may_unmap) => {
                 let (at, length) = (room(*blocks), blocks * block);
-                let work = Work::Zero { may_unmap: *may_unmap, fua: false };
+                let work = Work::Zero { may_unmap: *may_unmap, fua: false, fast: false };
                 prop_assert_eq!(rig.run(work, at, length, &[]), 0, "{}", how);
                 model[at..at + length].fill(0);
             }

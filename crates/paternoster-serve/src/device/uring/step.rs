@@ -98,7 +98,9 @@ impl Slot {
         self.stage = match job.work {
             Work::Read | Work::Write { .. } => Stage::Transfer,
             Work::Discard => Stage::Clear(Clearing::discard()),
-            Work::Zero { may_unmap, .. } => Stage::Clear(Clearing::zero(may_unmap, block_device)),
+            Work::Zero { may_unmap, fast, .. } => {
+                Stage::Clear(Clearing::zero(may_unmap, block_device, fast))
+            }
             Work::Prefetch => Stage::Advise,
             Work::Flush => Stage::Flush { file: 0, covers: 0 },
         };
@@ -124,6 +126,8 @@ impl Slot {
         let Some(file) = files.get(usize::from(self.file)) else { return error };
         let durable = match self.work {
             Work::Read | Work::Prefetch | Work::Flush => return error,
+            // Too slow: nothing was tried that could have lost data of others.
+            Work::Zero { fast: true, .. } if error == libc::EOPNOTSUPP => false,
             Work::Write { fua } | Work::Zero { fua, .. } => fua,
             Work::Discard => false,
         };
@@ -158,6 +162,7 @@ impl Slot {
                     self.stage = Stage::Transfer;
                     self.transfer(None)
                 }
+                Next::TooSlow => return Err(libc::EOPNOTSUPP),
                 Next::Done if self.sync_after => {
                     self.stage = Stage::Sync;
                     sync

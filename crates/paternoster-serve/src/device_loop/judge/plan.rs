@@ -33,10 +33,11 @@ pub(super) const FUA: u16 = 1;
 const NO_HOLE: u16 = 2;
 pub(super) const DF: u16 = 4;
 pub(super) const REQ_ONE: u16 = 8;
-const FAST_ZERO: u16 = 16;
+pub(super) const FAST_ZERO: u16 = 16;
 
 const EPERM: u32 = 1;
 const EINVAL: u32 = 22;
+pub(super) const ENOTSUP: u32 = 95;
 const ENOSPC: u32 = 28;
 const EOVERFLOW: u32 = 75;
 
@@ -455,6 +456,10 @@ fn client(
         if place.readonly && matches!(ask.kind, WRITE | ZEROES | TRIM) {
             ask.due = EPERM;
         }
+        let is_ragged = [ask.at, ask.length.into()].iter().any(|it| !it.is_multiple_of(block));
+        if ask.due == 0 && ask.kind == ZEROES && ask.flags & FAST_ZERO != 0 && is_ragged {
+            ask.due = ENOTSUP;
+        }
         ask
     });
     let mut asks: Vec<Ask> = asks.collect();
@@ -487,7 +492,7 @@ fn ask(
         flags |= FUA;
     }
     match kind {
-        ZEROES => flags |= pick(chance, &[0, FAST_ZERO]),
+        ZEROES => flags |= pick(chance, &[0, 0, 0, FAST_ZERO]),
         READ if structured && chance.once_in(6) => flags |= DF,
         STATUS => flags |= pick(chance, &[0, REQ_ONE]),
         _ => {}

@@ -190,6 +190,17 @@ fn what_was_not_negotiated_is_refused() {
     assert_eq!(verdict(zero(command_flag::NO_HOLE), &slow), 0);
 }
 
+/// Is zeroing that is to be fast refused at once where parts of blocks would have to be written?
+#[test]
+fn what_must_be_fast_is_of_whole_blocks() {
+    let with = negotiated();
+    let zero = |flag, offset| verdict(request(Kind::WriteZeroes, flag, offset, 8192), &with);
+    assert_eq!(zero(command_flag::FAST_ZERO, 4096), 0);
+    assert_eq!(zero(command_flag::FAST_ZERO, 512), errno::ENOTSUP);
+    assert_eq!(zero(0, 512), 0);
+    assert_eq!(zero(command_flag::FAST_ZERO, with.facts.size), errno::ENOSPC);
+}
+
 /// Are unknown commands refused, RESIZE (8) among them, and is disconnecting always allowed?
 #[test]
 fn unknown_commands_are_einval() {

@@ -6,10 +6,11 @@
 //! extents ─▶ holes      in the request, and zeroes                          S7
 //! done   ─▶ is_durable  a trim with FUA was followed by a flush             S8
 //! error  ─▶ is_due      a call of its range has failed, with this errno     S4
+//!                       (or zeroes that must be fast would be slow)
 //! ```
 
 use super::super::book::zeroes;
-use super::super::plan::{FLUSH, FUA, REQ_ONE};
+use super::super::plan::{ENOTSUP, FAST_ZERO, FLUSH, FUA, REQ_ONE, ZEROES};
 use super::{Open, World};
 use crate::nbd::reply::errno;
 
@@ -70,6 +71,10 @@ pub(super) fn is_durable(Open { ask, at, begin, .. }: &Open, world: &World<'_>) 
 /// S4: whether a reported error has a cause, with the same errno.
 pub(super) fn is_due(open: &Open, world: &World<'_>, told: Option<u32>) -> bool {
     let ask = open.ask;
+    // The medium may know no fast way, for this range or at all.
+    if ask.kind == ZEROES && ask.flags & FAST_ZERO != 0 && told == Some(ENOTSUP) {
+        return true;
+    }
     let promises = ask.kind == FLUSH || ask.flags & FUA != 0;
     // The rest of its blocks is read, too.
     let (start, end) =
