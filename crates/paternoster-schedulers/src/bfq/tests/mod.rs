@@ -27,6 +27,7 @@ mod bursts;
 mod charges;
 mod engine;
 mod engine_classes;
+mod engine_order;
 mod exact;
 mod flush_share;
 mod groups;

@@ -3,7 +3,7 @@
 //! tests of that name, or the reason why there is no test; and the same for the guarantees BFQ-G1
 //! to BFQ-G14 and the scenarios BFQ-S1 to BFQ-S18.
 //!
-//! A rule may be tested in other files, too. Golden vectors are `bfq_golden_…` in `engine`,
+//! A rule may be tested in other files, too. Golden vectors are `bfq_golden_…` in `engine_order`,
 //! `charges`, `pattern`, `entity.rs` and `rate.rs`; the budgets at the reference rates are
 //! `bfq_80_…`.
 
@@ -22,7 +22,8 @@ use Kept::{In, Not};
 type Rows = &'static [(u32, u32, Kept)];
 
 const RULES: Rows = &[
-    (1, 18, In("tests/engine.rs")),
+    (1, 9, In("tests/engine.rs")),
+    (10, 18, In("tests/engine_order.rs")),
     (19, 19, In("entity.rs")),
     (20, 25, In("tests/engine_classes.rs")),
     (26, 27, In("tests/idling.rs")),
