@@ -70,13 +70,10 @@ pub fn choose(
     now: u64,
     candidates: &[Candidate],
 ) -> Option<Choice> {
-    let ready = |candidate: &Candidate| candidate.ready <= now;
-    if let Some(oldest) = candidates.first().filter(|oldest| ready(oldest))
-        && now - oldest.arrived > order.age_limit
-    {
-        return Some(Choice { index: 0, positioning: 0 });
+    if let Some(overdue) = overdue(order, now, candidates) {
+        return Some(overdue);
     }
-    let window = candidates.iter().enumerate().filter(|(_, candidate)| ready(candidate));
+    let window = candidates.iter().enumerate().filter(|(_, candidate)| candidate.ready <= now);
     let mut best: Option<Choice> = None;
     for (index, candidate) in window.take(order.window as usize) {
         let positioning = mechanism.positioning(arm, now, &candidate.place, candidate.write);
@@ -85,6 +82,14 @@ pub fn choose(
         }
     }
     best
+}
+
+/// The oldest candidate, if it is ready and has waited longer than the limit: it goes before
+/// whatever is nearer.
+#[must_use]
+pub fn overdue(order: Order, now: u64, candidates: &[Candidate]) -> Option<Choice> {
+    let oldest = candidates.first().filter(|oldest| oldest.ready <= now)?;
+    (now - oldest.arrived > order.age_limit).then_some(Choice { index: 0, positioning: 0 })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 use paternoster_core::Nanos;
 
 use super::{Choice, Drive, Slot, Stalled};
+use crate::hdd::schedule::overdue;
 use crate::hdd::write_cache::Dirty;
 
 impl<T: Copy> Drive<T> {
@@ -40,9 +41,7 @@ impl<T: Copy> Drive<T> {
     /// The oldest pending command, if it has waited longer than a command may and a flush has had
     /// its turn: they go by turns, so that neither waits for ever for the other.
     pub(super) fn overdue_beside_flush(&self, now: u64) -> Option<Choice> {
-        let oldest = self.pending.first().filter(|oldest| oldest.ready <= now)?;
-        let is_overdue = now - oldest.arrived > self.parameters.order.age_limit;
-        (self.drained && is_overdue).then_some(Choice { index: 0, positioning: 0 })
+        overdue(self.parameters.order, now, &self.pending).filter(|_| self.drained)
     }
 
     /// Writes a dirty extent, or a chunk of it, and admits the writes that waited for the room.
