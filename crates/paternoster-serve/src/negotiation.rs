@@ -17,10 +17,10 @@
 
 mod entrance;
 mod handover;
+mod in_handshake;
 mod room;
 
-use std::cell::OnceCell;
-use std::io::{ErrorKind, IoSlice};
+use std::io::ErrorKind;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -32,21 +32,20 @@ use rustix::event::{Timespec, epoll};
 use rustls::ServerConfig;
 
 use crate::clock::Clock;
-use crate::config::{self, Identity, TlsMode};
+use crate::config::{self, TlsMode};
 use crate::device_loop::inbox::Inbox;
 use crate::device_loop::seats::Seats;
-use crate::device_loop::{Message, Newcomer, Seat, next_id};
-use crate::export_table::{ExportTable, Open, View};
+use crate::device_loop::{Message, Seat, next_id};
+use crate::export_table::ExportTable;
 use crate::host::listen::Socket;
 use crate::host::notify::Heart;
-use crate::host::peer::{Origin, Peer};
-use crate::nbd::handshake::ANSWERS_MOST;
-use crate::nbd::{Handshake, Negotiated, Step};
+use crate::host::peer::Origin;
+use crate::nbd::Negotiated;
 use crate::reload::{Changed, Word};
 use crate::tally;
-use crate::wire::Wire;
 pub(crate) use entrance::{Entrance, Who};
 pub(crate) use handover::{Pause, Sockets};
+use in_handshake::{Heard, InHandshake, Offer};
 use room::{Stands, for_seat, to_go};
 
 /// Clients that shake hands at a time; more wait in the listener's queue.
@@ -56,36 +55,9 @@ const AT_ONCE: u32 = 64;
 /// How long listeners are left alone that would ring for nothing.
 const REST: Nanos = Nanos::from_millis(100);
 const EVENTS: usize = 128;
-/// How often one client is read from before others are: 64 KiB, or as much of answers, each time.
-const STEPS: u32 = 2;
 const TOKEN_INBOX: u64 = u64::MAX;
 /// Listeners count down from here.
 const TOKEN_LISTENER: u64 = u64::MAX - 1;
-
-/// A client that has not chosen yet.
-struct InHandshake {
-    wire: Wire,
-    handshake: Handshake,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    sent: usize,
-    /// Whether the client has sent nothing yet.
-    is_silent: bool,
-    /// Input was read that has not been looked at yet.
-    left_over: bool,
-    /// Others are heard before it is heard further.
-    is_put_off: bool,
-    /// Gone once its last words are sent.
-    closing: bool,
-    /// TLS begins once its last plain words are sent.
-    secures: bool,
-    identity: Identity,
-    /// The exports that are open to it, once it has asked.
-    open: OnceCell<Open>,
-    peer: Peer,
-    came: Nanos,
-    seat: Seat,
-}
 
 /// Accepts clients and does their handshakes.
 pub(crate) struct Negotiation<E: Entrance = Socket> {
@@ -204,14 +176,13 @@ impl<E: Entrance> Negotiation<E> {
                 self.accept(usize::try_from(TOKEN_LISTENER - token).unwrap_or(0));
             } else if let Ok(index) = u32::try_from(token)
                 && self.in_handshake.is_live(index)
-                && !self.in_handshake.at(index).is_put_off
+                && !self.in_handshake.at(index).is_put_off()
             {
                 self.hear(index);
             }
         }
         for index in put_off {
-            if self.in_handshake.is_live(index)
-                && std::mem::take(&mut self.in_handshake.at_mut(index).is_put_off)
+            if self.in_handshake.is_live(index) && self.in_handshake.at_mut(index).takes_its_turn()
             {
                 self.hear(index);
             }
@@ -323,22 +294,16 @@ impl<E: Entrance> Negotiation<E> {
 
     fn in_handshake_now(&self) -> Vec<Stands> {
         tally::looked(self.in_handshake.len().into());
-        let stands = self.in_handshake.iter().map(|(place, in_handshake)| Stands {
-            place,
-            origin: in_handshake.peer.origin,
-            is_silent: in_handshake.is_silent,
-            came: in_handshake.came,
-        });
-        stands.collect()
+        self.in_handshake.iter().map(|(place, in_handshake)| in_handshake.stands(place)).collect()
     }
 
     fn send_away(&mut self, place: u32) {
         let in_handshake = self.in_handshake.release(place);
+        let peer = in_handshake.peer();
         crate::log::tell_of(
-            in_handshake.peer.origin,
+            peer.origin,
             format_args!(
-                "paternoster: {}: gone: it has most of the places and chose no export",
-                in_handshake.peer
+                "paternoster: {peer}: gone: it has most of the places and chose no export"
             ),
         );
     }
@@ -357,36 +322,15 @@ impl<E: Entrance> Negotiation<E> {
         let Parked { socket, who, place, seat } = parked;
         // Small answers go out at once; on a unix socket there is nothing to set.
         let _not_tcp = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
-        let tls = self.listeners[place].tls();
-        let is_asked_for_name = tls != TlsMode::Off && self.config.server.shows_certificates();
-        let mut handshake = Handshake::new(tls, false);
-        let mut output = Vec::new();
-        handshake.greet(&mut output);
-        let in_handshake = InHandshake {
-            wire: Wire::plain(socket),
-            handshake,
-            input: Vec::new(),
-            output,
-            sent: 0,
-            is_silent: true,
-            left_over: false,
-            is_put_off: false,
-            closing: false,
-            secures: false,
-            peer: Peer { words: who.words, origin: Origin::of(&who.identity) },
-            identity: Identity { is_asked_for_name, ..who.identity },
-            open: OnceCell::new(),
-            came: self.clock.now(),
-            seat,
-        };
-        let Ok(key) = self.in_handshake.insert(in_handshake) else { return };
-        let index = key;
+        let tls = (self.listeners[place].tls(), self.config.server.shows_certificates());
+        let in_handshake = InHandshake::new((socket, who), tls, seat, self.clock.now());
+        let Ok(index) = self.in_handshake.insert(in_handshake) else { return };
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP
             | epoll::EventFlags::ET;
         let token = epoll::EventData::new_u64(index.into());
-        let socket = self.in_handshake.at(index).wire.socket();
+        let socket = self.in_handshake.at(index).socket();
         tally::call();
         if epoll::add(&self.poll, socket, token, flags).is_err() {
             self.in_handshake.release(index);
@@ -397,13 +341,15 @@ impl<E: Entrance> Negotiation<E> {
 
     /// Hears a client in handshake out, as far as it has spoken.
     fn hear(&mut self, index: u32) {
-        let told = self.hear_and_answer(index);
-        match told {
-            Ok(None) => {}
-            Ok(Some(negotiated)) => self.show_to_device_loop(index, negotiated),
+        let (config, export_table) = (&self.config, &self.export_table);
+        let offer = Offer { config, export_table, tls: self.tls.as_ref() };
+        match self.in_handshake.at_mut(index).hear(offer, &mut self.buffer) {
+            Ok(Heard::Waits) => {}
+            Ok(Heard::PutOff) => self.put_off.push(index),
+            Ok(Heard::Chosen(negotiated)) => self.show_to_device_loop(index, negotiated),
             Err(reason) => {
                 if !reason.is_empty() {
-                    let peer = &self.in_handshake.at(index).peer;
+                    let peer = self.in_handshake.at(index).peer();
                     crate::log::tell_of(
                         peer.origin,
                         format_args!("paternoster: {peer}: turned away in the handshake: {reason}"),
@@ -414,121 +360,28 @@ impl<E: Entrance> Negotiation<E> {
         }
     }
 
-    fn hear_and_answer(&mut self, index: u32) -> Result<Option<Negotiated>, String> {
-        let in_handshake = self.in_handshake.at_mut(index);
-        for _ in 0..STEPS {
-            let sent = in_handshake.send();
-            if in_handshake.closing {
-                // A client that sends ABORT need not wait for the answer.
-                return if sent == Ok(false) { Ok(None) } else { Err(String::new()) };
-            }
-            let all_sent = sent?;
-            if in_handshake.secures {
-                if !all_sent {
-                    return Ok(None);
-                }
-                in_handshake.secure(self.tls.as_ref())?;
-            }
-            // First what was left over because too many answers waited to be sent.
-            if !std::mem::take(&mut in_handshake.left_over) {
-                match in_handshake.wire.read(&mut self.buffer) {
-                    Ok(0) => return Err(String::new()),
-                    Ok(read) => {
-                        in_handshake.is_silent = false;
-                        in_handshake.input.extend_from_slice(&self.buffer[..read]);
-                        tally::copied(read);
-                    }
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                    Err(error) => return Err(error.to_string()),
-                }
-            }
-            if in_handshake.open.get().is_some_and(|open| !open.is_by(&self.config)) {
-                in_handshake.open = OnceCell::new();
-            }
-            let (identity, wire) = (&in_handshake.identity, &in_handshake.wire);
-            let who = || identity.with_certificate(wire.certificate_name());
-            let view = View::new(&self.export_table, &self.config, &in_handshake.open, who);
-            let (taken, step) =
-                in_handshake.handshake.take(&in_handshake.input, &view, &mut in_handshake.output);
-            // Refusals of EXPORT_NAME are logged below.
-            if view.was_refused() && !matches!(step, Step::Closed(_)) {
-                crate::log::tell_of(
-                    in_handshake.peer.origin,
-                    format_args!(
-                        "paternoster: {}: asked for an export that is not open to it",
-                        in_handshake.peer
-                    ),
-                );
-            }
-            tally::copied(in_handshake.input.len() - taken);
-            in_handshake.input.drain(..taken);
-            match step {
-                // Its answers go first; after that it is read from again.
-                Step::More if in_handshake.output.len() >= ANSWERS_MOST => {
-                    in_handshake.left_over = true;
-                    if !in_handshake.send()? {
-                        return Ok(None);
-                    }
-                }
-                Step::More if in_handshake.input.len() > crate::nbd::handshake::INPUT_MOST => {
-                    return Err("it asks faster than it listens".to_owned());
-                }
-                Step::More => {}
-                Step::StartTls => in_handshake.secures = true,
-                Step::Chosen(negotiated) => return Ok(Some(negotiated)),
-                Step::Closed(reason) => {
-                    in_handshake.closing = true;
-                    if !reason.is_empty() {
-                        crate::log::tell_of(
-                            in_handshake.peer.origin,
-                            format_args!("paternoster: {}: refused: {reason}", in_handshake.peer),
-                        );
-                    }
-                }
-            }
-        }
-        if !std::mem::replace(&mut in_handshake.is_put_off, true) {
-            self.put_off.push(index);
-        }
-        Ok(None)
-    }
-
     /// A client has chosen: from now on it is its loop's.
     fn show_to_device_loop(&mut self, index: u32, negotiated: Negotiated) {
-        let in_handshake = self.in_handshake.release(index);
+        let mut in_handshake = self.in_handshake.release(index);
         tally::call();
-        let _watched = epoll::delete(&self.poll, in_handshake.wire.socket());
+        let _watched = epoll::delete(&self.poll, in_handshake.socket());
         let Some((device_loop, place)) = self.export_table.enter(&negotiated.export) else {
             return;
         };
-        let identity = Identity {
-            export: negotiated.export.clone(),
-            ..in_handshake.identity.with_certificate(in_handshake.wire.certificate_name())
-        };
+        let identity = in_handshake.identity_at(&negotiated.export);
         let tenant = config::rules::tenant_of(&self.config.rules, &identity);
-        let mut seat = in_handshake.seat;
-        if !self.seats.admit(&mut seat, &tenant) {
+        if !self.seats.admit(in_handshake.seat_mut(), &tenant) {
+            let peer = in_handshake.peer();
             return crate::log::tell_of(
-                in_handshake.peer.origin,
+                peer.origin,
                 format_args!(
-                    "paternoster: {}: turned away: tenant {tenant} has {} connections already",
-                    in_handshake.peer, self.config.server.connections
+                    "paternoster: {peer}: turned away: tenant {tenant} has {} connections already",
+                    self.config.server.connections
                 ),
             );
         }
-        let newcomer = Newcomer {
-            tenant: String::new(),
-            pid: identity.pid.unwrap_or(0),
-            identity: Some(identity),
-            link: in_handshake.wire.into(),
-            id: next_id(&self.ids),
-            peer: in_handshake.peer,
-            input: in_handshake.input,
-            output: in_handshake.output[in_handshake.sent..].to_vec(),
-            seat: seat.and(place),
-            handed: None,
-            negotiated,
-        };
+        let id = next_id(&self.ids);
+        let newcomer = in_handshake.into_newcomer(identity, negotiated, id, place);
         // A loop that has ended takes no clients.
         let _ended = device_loop.put(Message::Newcomer(Box::new(newcomer)));
     }
@@ -540,16 +393,14 @@ impl<E: Entrance> Negotiation<E> {
         let late = self
             .in_handshake
             .iter()
-            .filter(|(_, in_handshake)| in_handshake.came + patience <= now);
+            .filter(|(_, in_handshake)| in_handshake.is_late(now, patience));
         let late: Vec<u32> = late.map(|(key, _)| key).collect();
         for index in late {
             let in_handshake = self.in_handshake.release(index);
+            let peer = in_handshake.peer();
             crate::log::tell_of(
-                in_handshake.peer.origin,
-                format_args!(
-                    "paternoster: {}: gone: no export was chosen in time",
-                    in_handshake.peer
-                ),
+                peer.origin,
+                format_args!("paternoster: {peer}: gone: no export was chosen in time"),
             );
         }
         if self.pause.is_none() && self.rest_until.is_some_and(|until| until <= now) {
@@ -563,33 +414,6 @@ impl<E: Entrance> Negotiation<E> {
                 let _again = epoll::add(&self.poll, listener, token, epoll::EventFlags::IN);
             }
         }
-    }
-}
-
-impl InHandshake {
-    /// Sends what there is to send; returns whether all of it has been sent.
-    fn send(&mut self) -> Result<bool, String> {
-        while self.sent < self.output.len() {
-            match self.wire.write(&[IoSlice::new(&self.output[self.sent..])]) {
-                Ok(taken) => self.sent += taken,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        self.output.clear();
-        self.sent = 0;
-        self.wire.flush().map_err(|error| error.to_string())
-    }
-
-    /// TLS from here on.
-    fn secure(&mut self, tls: Option<&Arc<ServerConfig>>) -> Result<(), String> {
-        let Some(tls) = tls else { return Err("TLS is not configured".to_owned()) };
-        self.wire.secure(Arc::clone(tls)).map_err(|error| error.to_string())?;
-        self.handshake.secured();
-        // The client's certificate may open other volumes.
-        self.open = OnceCell::new();
-        self.secures = false;
-        Ok(())
     }
 }
 

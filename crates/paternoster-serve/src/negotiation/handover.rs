@@ -84,7 +84,7 @@ impl<E: Entrance> Negotiation<E> {
                 let now = self.clock.now();
                 let all: Vec<u32> = self.in_handshake.iter().map(|(index, _)| index).collect();
                 for index in all {
-                    self.in_handshake.at_mut(index).came = now;
+                    self.in_handshake.at_mut(index).begins_again(now);
                     self.hear(index);
                 }
                 // Listeners are looked at again with the next round.
@@ -93,12 +93,12 @@ impl<E: Entrance> Negotiation<E> {
             }
             Verdict::Gone => {
                 for (_, in_handshake) in self.in_handshake.iter() {
+                    let peer = in_handshake.peer();
                     crate::log::tell_of(
-                        in_handshake.peer.origin,
+                        peer.origin,
                         format_args!(
-                            "paternoster: {}: closed: it was shaking hands when another process \
-                             took over",
-                            in_handshake.peer
+                            "paternoster: {peer}: closed: it was shaking hands when another \
+                             process took over"
                         ),
                     );
                 }
