@@ -115,6 +115,14 @@ pub enum Work {
     Flush,
 }
 
+impl Work {
+    /// Whether it has ended with this errno because it was to be fast and would have been slow.
+    /// Then nothing was tried: it is no failure of the device, and no data of others can be lost.
+    pub(crate) const fn is_too_slow(&self, errno: i32) -> bool {
+        matches!(self, Work::Zero { fast: true, .. }) && errno == libc::EOPNOTSUPP
+    }
+}
+
 /// A job: one operation on a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {

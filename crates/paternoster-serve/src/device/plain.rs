@@ -63,8 +63,7 @@ unsafe fn try_perform(files: &[File], job: &Job<'_>) -> Result<(), i32> {
             let clearing = Clearing::zero(may_unmap, file.block_device, fast);
             let failures = file.durability.failures();
             let done = clear(file, clearing, offset, length);
-            if done == Err(libc::EOPNOTSUPP) {
-                // Too slow: nothing was tried that could have lost data of others.
+            if done.is_err_and(|errno| job.work.is_too_slow(errno)) {
                 return done;
             }
             let synced = |()| sync(file, Description::Data);
@@ -192,5 +191,73 @@ fn clear(file: &File, mut clearing: Clearing, offset: u64, length: u64) -> Resul
 pub(super) fn prefetch(file: &File, offset: u64, length: u64) {
     if let (false, Some(length)) = (file.direct, std::num::NonZeroU64::new(length)) {
         file.calls.will_need(offset, length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+    use std::os::fd::RawFd;
+    use std::sync::Arc;
+
+    use rustix::fs::{FallocateFlags, SeekFrom};
+    use rustix::io::Errno;
+
+    use super::super::FileFacts;
+    use super::super::calls::Calls;
+    use super::*;
+
+    /// A file that can neither be cleared nor written.
+    #[derive(Debug)]
+    struct Refusing;
+
+    impl Calls for Refusing {
+        unsafe fn move_one(&self, _: Piece, _: u64, _: bool) -> isize {
+            -1
+        }
+
+        unsafe fn move_all(&self, _: &Vectors, _: u64, _: bool, _: bool) -> Result<u64, i32> {
+            Err(libc::EOPNOTSUPP)
+        }
+
+        fn sync(&self, _: Description) -> Result<(), Errno> {
+            Ok(())
+        }
+
+        fn allocate(&self, _: FallocateFlags, _: u64, _: u64) -> Result<(), Errno> {
+            Err(Errno::OPNOTSUPP)
+        }
+
+        fn will_need(&self, _: u64, _: NonZeroU64) {}
+
+        fn seek(&self, _: SeekFrom) -> Result<u64, Errno> {
+            Err(Errno::OPNOTSUPP)
+        }
+
+        fn flushes_alone(&self) -> bool {
+            true
+        }
+
+        fn raw(&self) -> [RawFd; 2] {
+            [-1; 2]
+        }
+    }
+
+    /// Are durable zeroes that could not be written a failure, whatever errno they end with, after
+    /// which others are told that they may not be durable; and are those that were to be fast, and
+    /// were given up with the same errno, none?
+    #[test]
+    fn only_what_was_to_be_fast_is_too_slow() {
+        let files = [File::over(Arc::new(Refusing), FileFacts::of_a_test(8192, 512), false)];
+        let zero = |fast| {
+            let work = Work::Zero { may_unmap: true, fua: true, fast };
+            let job = Job { work, length: 4096, ..Job::flush() };
+            let before = files[0].durability.failures();
+            // SAFETY: there are no pieces.
+            let errno = unsafe { perform(&files, &job) };
+            (errno, files[0].durability.is_durable(before).is_ok())
+        };
+        assert_eq!(zero(true), (libc::EOPNOTSUPP, true));
+        assert_eq!(zero(false), (libc::EOPNOTSUPP, false), "the file is in doubt");
     }
 }

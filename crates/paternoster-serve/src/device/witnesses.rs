@@ -38,8 +38,8 @@ struct Job {
     with_flushes: bool,
     /// What it has written is in the page cache, so that another may get its error.
     waits: bool,
-    /// Zeroes that fail with EOPNOTSUPP where they would be slow, whatever became of others.
-    fast: bool,
+    /// What it does: whether it may have been too slow, whatever became of others.
+    work: Work,
 }
 
 impl Job {
@@ -103,7 +103,7 @@ impl Witnesses {
         };
         let number = self.next;
         let job = match zeroes {
-            None => Job { number, file: None, with_flushes: false, waits: true, fast: false },
+            None => Job { number, file: None, with_flushes: false, waits: true, work },
             Some(zeroes) => {
                 let shares = shared();
                 if !shares.told {
@@ -112,8 +112,7 @@ impl Witnesses {
                 #[cfg(test)]
                 let zeroes = zeroes && !planted::has(Bug::TrustsZeroes);
                 let waits = zeroes || shares.writes;
-                let fast = matches!(work, Work::Zero { fast: true, .. });
-                Job { number, file: Some(file), with_flushes: shares.flushes, waits, fast }
+                Job { number, file: Some(file), with_flushes: shares.flushes, waits, work }
             }
         };
         if let Some(place) = self.begun.get_mut(slot as usize) {
@@ -147,8 +146,8 @@ impl Witnesses {
             } else {
                 finished.push(ended);
             }
-            let is_too_slow = job.fast && ended.error == libc::EOPNOTSUPP;
-            self.let_go(&job, if is_too_slow { 0 } else { ended.error }, finished);
+            let is_loss = !job.work.is_too_slow(ended.error);
+            self.let_go(&job, if is_loss { ended.error } else { 0 }, finished);
         }
         self.ended.clear();
     }

@@ -106,9 +106,8 @@ impl DeviceLoop {
 
     /// Whether zeroes were refused, as was asked, because they would have to be written.
     fn is_too_slow(&self, tag: Tag, errno: i32) -> bool {
-        let fragment = fragment_of(&self.recorded_queue, tag);
-        let work = fragment.map(|fragment| self.requests.fragment(fragment).work);
-        errno == libc::EOPNOTSUPP && matches!(work, Some(Work::Zero { fast: true, .. }))
+        fragment_of(&self.recorded_queue, tag)
+            .is_some_and(|fragment| self.requests.fragment(fragment).work.is_too_slow(errno))
     }
 
     /// Logs that the device has failed a command, and once that it has lost data, if it has.

@@ -126,8 +126,7 @@ impl Slot {
         let Some(file) = files.get(usize::from(self.file)) else { return error };
         let durable = match self.work {
             Work::Read | Work::Prefetch | Work::Flush => return error,
-            // Too slow: nothing was tried that could have lost data of others.
-            Work::Zero { fast: true, .. } if error == libc::EOPNOTSUPP => false,
+            work if work.is_too_slow(error) => false,
             Work::Write { fua } | Work::Zero { fua, .. } => fua,
             Work::Discard => false,
         };

@@ -21,7 +21,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use libc::{EIO, EOPNOTSUPP};
+use libc::EIO;
 use paternoster_core::{DeviceFacts, Nanos};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -128,11 +128,6 @@ pub(super) fn open_file(
     Ok(File::over(file.serve(for_flushes), facts, plan.direct))
 }
 
-/// Whether zeroes may be given up for want of a fast way.
-const fn is_to_be_fast(work: Work) -> bool {
-    matches!(work, Work::Zero { fast: true, .. })
-}
-
 /// A backend whose jobs are judged.
 pub(super) struct Watched {
     medium: Medium,
@@ -210,7 +205,7 @@ unsafe impl Backend for Watched {
             let is_right = match doing.failed {
                 Some(errno) => error == errno,
                 None if error == 0 => true,
-                None if error == EOPNOTSUPP && is_to_be_fast(doing.work) => true,
+                None if doing.work.is_too_slow(error) => true,
                 None => state.log.iter().any(|failure| failure.durable && is_told(failure.errno)),
             };
             assert!(is_right, "E1: {doing:?} has ended with {error}");
