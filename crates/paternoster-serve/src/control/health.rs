@@ -77,7 +77,7 @@ mod tests {
     fn failed(seconds: u64) -> Snapshot {
         let what = "vm1: read of 4096 bytes at 0 failed: EIO".to_owned();
         let last_error = Some(LastError { ago_ns: seconds * 1_000_000_000, what });
-        Snapshot { errors: [(5, 20), (28, 7)].into(), last_error, ..well() }
+        Snapshot { errors: [(libc::EIO, 20), (libc::ENOSPC, 7)].into(), last_error, ..well() }
     }
 
     /// Is a device well that has served long enough since its last error, and whose commands take

@@ -152,7 +152,7 @@ impl DeviceLoop {
             self.tags.retain(|&other| other != tag);
         }
         let outcome = match b % 5 {
-            0 => Outcome::failed(5),
+            0 => Outcome::failed(libc::EIO),
             1 => Outcome::OK.served(Nanos(u64::from(b))),
             _ => Outcome::OK,
         };

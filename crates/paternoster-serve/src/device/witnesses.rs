@@ -176,6 +176,8 @@ impl Witnesses {
 
 #[cfg(test)]
 mod tests {
+    use libc::{EIO, ENOSPC, EOPNOTSUPP};
+
     use super::*;
 
     const WRITE: Work = Work::Write { fua: true };
@@ -206,7 +208,7 @@ mod tests {
         all.begin(3, WRITE, 7, || CACHED);
         assert_eq!(ends(&mut all, &[(1, 0)]), [], "0 waits for 2, and 1 for 2 and 3");
         assert_eq!(ends(&mut all, &[(2, 0)]), [(0, 0)], "2 waits for 3");
-        assert_eq!(ends(&mut all, &[(3, 28)]), [(3, 28), (1, 5), (2, 5)]);
+        assert_eq!(ends(&mut all, &[(3, ENOSPC)]), [(3, ENOSPC), (1, EIO), (2, EIO)]);
         assert_eq!((all.under_way, all.kept.len()), (0, 0));
     }
 
@@ -224,7 +226,7 @@ mod tests {
         assert_eq!(ends(&mut all, &[(1, 0)]), [], "the flush may have been told");
         all.begin(5, Work::Flush, 0, Shares::default);
         assert_eq!(ends(&mut all, &[(5, 0)]), []);
-        assert_eq!(ends(&mut all, &[(4, 5)]), [(4, 5), (1, 5), (5, 5)]);
+        assert_eq!(ends(&mut all, &[(4, EIO)]), [(4, EIO), (1, EIO), (5, EIO)]);
     }
 
     /// Is a flush not told an error by zeroes that were given up because they would be slow?
@@ -234,7 +236,7 @@ mod tests {
         all.begin(0, Work::Flush, 0, Shares::default);
         all.begin(1, Work::Zero { may_unmap: true, fua: true, fast: true }, 1, || ONE);
         assert_eq!(ends(&mut all, &[(0, 0)]), []);
-        assert_eq!(ends(&mut all, &[(1, libc::EOPNOTSUPP)]), [(1, libc::EOPNOTSUPP), (0, 0)]);
+        assert_eq!(ends(&mut all, &[(1, EOPNOTSUPP)]), [(1, EOPNOTSUPP), (0, 0)]);
     }
 
     /// If it bypasses the page cache, does a durable write wait for no other job, and do durable
@@ -247,10 +249,10 @@ mod tests {
         all.begin(2, ZERO, 1, || DIRECT);
         assert_eq!(ends(&mut all, &[(0, 0)]), [(0, 0)]);
         assert_eq!(ends(&mut all, &[(2, 0)]), []);
-        assert_eq!(ends(&mut all, &[(1, 5)]), [(1, 5), (2, 5)]);
+        assert_eq!(ends(&mut all, &[(1, EIO)]), [(1, EIO), (2, EIO)]);
         all.begin(0, Work::Flush, 0, Shares::default);
         all.begin(1, WRITE, 1, || Shares { flushes: true, ..DIRECT });
         assert_eq!(ends(&mut all, &[(0, 0)]), [], "they have one description");
-        assert_eq!(ends(&mut all, &[(1, 5)]), [(1, 5), (0, 5)]);
+        assert_eq!(ends(&mut all, &[(1, EIO)]), [(1, EIO), (0, EIO)]);
     }
 }

@@ -143,6 +143,8 @@ fn in_words(errno: i32) -> std::io::Error {
 
 #[cfg(test)]
 mod tests {
+    use libc::{EIO, ENOSPC};
+
     use super::*;
 
     /// Does a disk that fails 1,000 commands a second for 15 s get a line at once and two more, and
@@ -153,27 +155,27 @@ mod tests {
         for ms in 0..40_000 {
             let now = Nanos::from_millis(ms);
             if ms < 15_000 {
-                told += u32::from(complaints.add(now, (0, 5)));
+                told += u32::from(complaints.add(now, (0, EIO)));
             }
             if ms % 1000 == 0 {
                 counted.extend(complaints.counted(now, false));
             }
         }
         // The window that ends at 10 s has seen the first of that second, too.
-        assert_eq!((told, counted), (1, vec![(Some((0, 5)), 10_000), (Some((0, 5)), 4_999)]));
+        assert_eq!((told, counted), (1, vec![(Some((0, EIO)), 10_000), (Some((0, EIO)), 4_999)]));
         // The window is over: the next failure has a line of its own.
-        assert!(complaints.add(Nanos::from_secs(50), (0, 5)));
-        assert_eq!(complaints.count, [(5, 15_001)].into());
+        assert!(complaints.add(Nanos::from_secs(50), (0, EIO)));
+        assert_eq!(complaints.count, [(EIO, 15_001)].into());
     }
 
     /// Are volumes and errnos told apart, and pairs beyond 256 counted together?
     #[test]
     fn pairs_are_bounded() {
         let mut complaints = Complaints::new("dev");
-        let told = (0..300).filter(|&place| complaints.add(Nanos::ZERO, (place, 5))).count();
+        let told = (0..300).filter(|&place| complaints.add(Nanos::ZERO, (place, EIO))).count();
         // One more window for all others.
         assert_eq!((told, complaints.windows.len()), (256, 257));
-        assert!(!complaints.add(Nanos::ZERO, (0, 28)), "it would be the 257th");
+        assert!(!complaints.add(Nanos::ZERO, (0, ENOSPC)), "it would be the 257th");
         assert_eq!(complaints.counted(PERIOD, false), [(None, 45)]);
     }
 
@@ -181,8 +183,8 @@ mod tests {
     #[test]
     fn the_end_tells_all() {
         let mut complaints = Complaints::new("dev");
-        assert!(complaints.add(Nanos::ZERO, (0, 5)));
-        assert!(!complaints.add(Nanos::ZERO, (0, 5)));
-        assert_eq!(complaints.counted(Nanos::ZERO, true), [(Some((0, 5)), 1)]);
+        assert!(complaints.add(Nanos::ZERO, (0, EIO)));
+        assert!(!complaints.add(Nanos::ZERO, (0, EIO)));
+        assert_eq!(complaints.counted(Nanos::ZERO, true), [(Some((0, EIO)), 1)]);
     }
 }

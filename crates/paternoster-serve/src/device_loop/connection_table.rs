@@ -81,11 +81,16 @@ impl Connections {
 
     /// Takes one out that goes: another may have its index.
     pub(super) fn release(&mut self, index: u32) -> Connection {
-        let mut connection = self.table.release(index);
+        self.leave_line(index);
+        self.table.release(index)
+    }
+
+    /// One goes, from here or from its tenant: it waits in that tenant's line no more.
+    fn leave_line(&mut self, index: u32) {
+        let connection = self.table.at_mut(index);
         if let Some(number) = connection.listed.take() {
             self.waiting.remove(connection.tenant, number);
         }
-        connection
     }
 
     /// The one that is this client of the queue, if it is there still.
@@ -319,13 +324,11 @@ impl Connections {
 
     /// One moves to another tenant: it is in no list of the old one.
     pub(super) fn moves(&mut self, index: u32, tenant: u32) {
+        self.leave_line(index);
         let connection = self.table.at_mut(index);
         let old = std::mem::replace(&mut connection.tenant, tenant);
         connection.moves_to = None;
         connection.is_ready = false;
-        if let Some(number) = connection.listed.take() {
-            self.waiting.remove(old, number);
-        }
         self.turns.remove(old, index);
     }
 

@@ -227,10 +227,10 @@ mod tests {
         assert!(requests.add(write(io, (0, 4096), 4096)).is_none(), "there are three places");
         assert_eq!((requests.io(io).left, requests.fragments_of(9)), (3, made.to_vec()));
         assert!(requests.empty_of(9).is_empty() && requests.fragments_of(8).is_empty());
-        made.into_iter().zip([0, 5, 28]).for_each(|(fragment, error)| {
+        made.into_iter().zip([0, libc::EIO, libc::ENOSPC]).for_each(|(fragment, error)| {
             requests.remove(fragment, error);
         });
         assert_eq!(requests.empty_of(9), [io]);
-        assert_eq!(requests.end(io).error, 5);
+        assert_eq!(requests.end(io).error, libc::EIO);
     }
 }

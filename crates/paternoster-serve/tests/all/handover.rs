@@ -8,11 +8,12 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use paternoster_serve::config::{Address, Listen, TlsMode};
+use paternoster_serve::config::{Address, Config, Listen, TlsMode};
 use paternoster_serve::server::Server;
+use rustls::pki_types::CertificateDer;
 
 use crate::common::client::{READ, WRITE, request};
-use crate::common::secure::{connect, read, secure_setting};
+use crate::common::secure::{Secure, connect, read, secure_setting};
 use crate::common::watch::snapshot;
 use crate::common::{Client, Folder, config, device, end, start, take_over};
 
@@ -21,24 +22,40 @@ fn ends(server: Server) -> JoinHandle<Result<(), String>> {
     std::thread::spawn(move || server.wait())
 }
 
-/// Are a TLS client's requests answered, its session ended properly, and the client accepted again,
-/// while another client keeps its connection and its counts?
-#[test]
-fn a_client_under_tls_is_told_to_reconnect() {
-    let (folder, mut config, certificate) = secure_setting("handover-tls");
+/// A server with a door under TLS and another one, and a client that has come in by each.
+struct TwoDoors {
+    folder: Folder,
+    config: Config,
+    certificate: CertificateDer<'static>,
+    server: Server,
+    secure: Secure,
+    beside: Client,
+}
+
+fn two_doors(name: &str) -> TwoDoors {
+    let (folder, mut config, certificate) = secure_setting(name);
     config.server.control = Some(folder.path("control"));
     let plain = folder.path("plain.sock");
     let at = Address::Unix { path: plain.clone(), mode: 0o600 };
     config.server.listen.push(Listen { at, tls: TlsMode::Off });
-    let old = start(config.clone());
-    let mut secure = connect(&folder, &certificate);
-    let mut beside = Client::connect(&plain, "disk").expect("a server");
+    let server = start(config.clone());
+    let secure = connect(&folder, &certificate);
+    let beside = Client::connect(&plain, "disk").expect("a server");
+    TwoDoors { folder, config, certificate, server, secure, beside }
+}
+
+/// Are a TLS client's requests answered, its session ended properly, and the client accepted again,
+/// while another client keeps its connection and its counts?
+#[test]
+fn a_client_under_tls_is_told_to_reconnect() {
+    let TwoDoors { folder, config, certificate, server, mut secure, mut beside } =
+        two_doors("handover-tls");
     assert_eq!(beside.write(0, 0, &[7; 4096]).expect("an answer"), 0);
     read(&mut secure, 4096);
     secure.write_all(&request(READ, 0, 1, 0, 300_000, &[])).expect("it listens");
     // It is in the server's hands, not in the socket: behind it something else was answered.
     assert_eq!(beside.flush().expect("an answer"), 0);
-    let old = ends(old);
+    let old = ends(server);
     let new = take_over(config);
     let mut answer = vec![0; 16 + 300_000];
     secure.read_exact(&mut answer).expect("what it asked for");
@@ -55,6 +72,7 @@ fn a_client_under_tls_is_told_to_reconnect() {
     let tenant = now.tenants.iter().find(|it| it.name == "disk").expect("it is there");
     assert_eq!((tenant.figures.writes, tenant.figures.flushes), (1, 1));
     end(&new);
+    let plain = folder.path("plain.sock");
     assert!(UnixStream::connect(&plain).is_err());
     assert!(!plain.exists() && !folder.path("control").exists());
 }
@@ -63,19 +81,13 @@ fn a_client_under_tls_is_told_to_reconnect() {
 /// server takes over, so that no flush of that one misses it, and does the old one end at once?
 #[test]
 fn half_a_write_under_tls_is_left_to_its_client() {
-    let (folder, mut config, certificate) = secure_setting("handover-half");
-    config.server.control = Some(folder.path("control"));
-    let plain = folder.path("plain.sock");
-    let at = Address::Unix { path: plain.clone(), mode: 0o600 };
-    config.server.listen.push(Listen { at, tls: TlsMode::Off });
-    let old = start(config.clone());
-    let mut secure = connect(&folder, &certificate);
-    let mut beside = Client::connect(&plain, "disk").expect("a server");
+    let TwoDoors { folder, config, certificate, server, mut secure, mut beside } =
+        two_doors("handover-half");
     let write = request(WRITE, 0, 7, 0, 65_536, &[7; 65_536]);
     let (first, second) = write.split_at(40_000);
     secure.write_all(first).expect("it listens");
     assert_eq!(beside.flush().expect("an answer"), 0);
-    let (old, begun) = (ends(old), Instant::now());
+    let (old, begun) = (ends(server), Instant::now());
     let new = take_over(config);
     // It may hear no more.
     let _gone = secure.write_all(second);
