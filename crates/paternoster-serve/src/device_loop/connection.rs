@@ -12,7 +12,8 @@
 //!
 //! Invariants: I1 `memory` is the bytes of the blocks that its fragments and answers hold; I2 `ios`
 //! counts its I/Os; I3 a closed connection stays, without a link, until its last I/O has ended; I4
-//! at most [`SAID`] bytes of answers wait to be sent, and one more answer for each I/O.
+//! at most [`SAID`] bytes of answers wait to be sent or are promised to questions for holes, and
+//! one more such answer, and a short one for each other I/O.
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,7 +39,8 @@ use crate::wire::Wire;
 pub(super) const IOS: u32 = 512;
 /// Bytes that a connection reads ahead at first.
 pub(super) const AHEAD: usize = 4096;
-/// Bytes of answers, without data, that may wait to be sent; above that nothing more is read.
+/// Bytes of answers, without data, that may wait to be sent or are promised; above that nothing
+/// more is read.
 pub(super) const SAID: usize = 64 << 10;
 
 /// How far the reading of a connection's requests has got.
@@ -158,7 +160,7 @@ pub(super) enum Blocked {
     Own,
     /// Too many of its changes wait for others of their blocks.
     Changes,
-    /// Its unsent answers must be sent first.
+    /// Its unsent answers, and those to its questions for holes, must be sent first.
     Unsent,
     /// It moves to another tenant first, when nothing of it is under way.
     Moving,
@@ -215,6 +217,8 @@ pub(super) struct Connection {
     pub ios: u32,
     /// See above.
     pub reads: u32,
+    /// Bytes, at most, of the answers to its questions for holes that are under way.
+    pub promised: usize,
     /// Bytes of payload, at most, that get memory in advance.
     pub piece: u64,
     /// Bytes of its next fragment that need not wait for the client (`credit`).
@@ -279,6 +283,7 @@ impl Connection {
             sends_much: false,
             ios: 0,
             reads: 0,
+            promised: 0,
             piece: PIECE,
             sure: u64::MAX,
             memory: 0,
@@ -347,6 +352,11 @@ impl Connection {
             Some(Link::Calls(calls)) => Some(calls),
             _ => None,
         }
+    }
+
+    /// Bytes of answers, without data, that wait to be sent, or will.
+    pub(super) const fn says(&self) -> usize {
+        self.out.said() + self.promised
     }
 
     /// Pieces of answers that can be sent now.

@@ -15,8 +15,11 @@
 
 use paternoster_core::{Nanos, Ticket};
 
+use super::outbox::Outbox;
 use crate::device::arena::Block;
 use crate::device::{Extent, Work};
+use crate::nbd::block_status::descriptors_most;
+use crate::nbd::reply::block_status_bytes;
 use crate::nbd::transmission::{Kind, Request};
 
 /// A request of a client, taken and not yet answered.
@@ -56,6 +59,13 @@ impl Io {
             then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
             silent: false,
         }
+    }
+
+    /// Bytes, at most, of an answer that is long, but is no data and so has no memory of the
+    /// device: what a question for holes is told.
+    pub(super) const fn promises(&self) -> usize {
+        let Request { kind: Kind::BlockStatus, flags, .. } = self.request else { return 0 };
+        Outbox::takes(block_status_bytes(descriptors_most(flags.req_one())))
     }
 }
 

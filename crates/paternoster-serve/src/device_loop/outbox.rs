@@ -143,7 +143,7 @@ impl Outbox {
 
     /// Adds a reply that is whole, or a chunk that is.
     pub(super) fn whole(&mut self, head: &[u8], data: Option<Data>) {
-        self.said += head.len() + size_of::<Segment>();
+        self.said += Outbox::takes(head.len());
         let queue = if self.must_wait() { &mut self.behind } else { &mut self.queue };
         queue.push_back(Segment::of(head));
         if let Some(data) = data {
@@ -169,7 +169,7 @@ impl Outbox {
         if self.held.is_some() || (now && self.owed != 0) {
             return Err(OutOfPlace(data.block));
         }
-        self.said += head.len() + size_of::<Segment>();
+        self.said += Outbox::takes(head.len());
         self.held = Some(Held { head: Segment::of(head), data, owed });
         if now {
             self.open();
@@ -234,6 +234,11 @@ impl Outbox {
         self.queue.len()
     }
 
+    /// Bytes of memory that a reply of this many bytes takes, without data.
+    pub(super) const fn takes(reply: usize) -> usize {
+        reply + size_of::<Segment>()
+    }
+
     /// Bytes of memory of what is to be sent, without data.
     pub(super) const fn said(&self) -> usize {
         self.said
@@ -272,7 +277,7 @@ impl Outbox {
                 Some(Segment::Data(data)) => data.give_back(arena, memory),
                 #[cfg(test)]
                 Some(_) if planted::has(Bug::KeepsHeads) => self.said -= length,
-                Some(_) => self.said -= length + size_of::<Segment>(),
+                Some(_) => self.said -= Outbox::takes(length),
                 None => {}
             }
         }

@@ -269,7 +269,7 @@ impl DeviceLoop {
             self.connections.block(index, Blocked::Moving);
             return false;
         }
-        if connection.out.said() >= SAID {
+        if connection.says() >= SAID {
             self.connections.block(index, Blocked::Unsent);
             return false;
         }
@@ -368,12 +368,13 @@ impl DeviceLoop {
 
     /// An I/O of a connection begins; false if there is no room for it.
     pub(super) fn begin_io(&mut self, made: Io) -> bool {
-        let (index, kind) = (made.connection, made.request.kind);
+        let (index, kind, promised) = (made.connection, made.request.kind, made.promises());
         let Some(io) = self.requests.begin(made) else { return false };
         self.shared.begin_io(self.connections.at(index).tenant);
         let connection = self.connections.at_mut(index);
         connection.ios += 1;
         connection.reads += u32::from(kind == Kind::Read);
+        connection.promised += promised;
         self.volumes.begins(connection.place);
         connection.receiving = match kind {
             Kind::Write => Receiving::Payload { io, fragment: None },

@@ -101,6 +101,7 @@ impl DeviceLoop {
         add(&mut now.figures, &io, passed);
         add(&mut self.tenants.at_mut(tenant).figures, &io, passed);
         now.ios -= 1;
+        now.promised -= io.promises();
         if now.is_open() && !io.silent {
             if self.replies.end(now, &io) {
                 self.connections.make_sending(connection);
@@ -179,7 +180,7 @@ impl DeviceLoop {
                 self.connections.share_again(index);
             }
             let connection = self.connections.at(index);
-            if connection.blocked == Blocked::Unsent && connection.out.said() < SAID / 2 {
+            if connection.blocked == Blocked::Unsent && connection.says() < SAID / 2 {
                 self.connections.unblock(index);
             }
             self.leave_when_idle(index);

@@ -133,7 +133,7 @@ pub(super) fn why_it_is_blocked(blocked: Blocked, now: Nanos) -> Option<String> 
              answers"
         }
         Blocked::Changes => "many of its changes wait for others of the same blocks",
-        Blocked::Unsent => "it does not take its answers",
+        Blocked::Unsent => "it has many answers to take, or questions about holes under way",
         Blocked::Moving => "it moves to another tenant",
         Blocked::No | Blocked::Queue | Blocked::Own => return None,
     };

@@ -23,9 +23,10 @@ use std::collections::{BTreeSet, VecDeque};
 use paternoster_core::Nanos;
 
 use super::pool::{Shares, WHOLE};
+use crate::nbd::block_status::DESCRIPTORS_MOST;
 
 /// Runs of hole and data, at most, in one answer; its client asks again from where they end.
-pub(super) const RUNS: usize = 256;
+pub(super) const RUNS: usize = DESCRIPTORS_MOST;
 /// As [`RUNS`], if one run is wanted: a hole smaller than a block does not count, so several may be
 /// merged.
 pub(super) const RUNS_OF_ONE: usize = 8;

@@ -18,8 +18,14 @@
 use super::wire::{STATE_HOLE, STATE_ZERO};
 use crate::device::Extent;
 
-/// Most descriptors of a reply: 8 KiB of them.
-pub const DESCRIPTORS_MOST: usize = 1024;
+/// Most descriptors of a reply: 2 KiB of them. A connection may have many such replies that wait to
+/// be sent, and they are not in the device's memory.
+pub const DESCRIPTORS_MOST: usize = 256;
+
+/// Most descriptors of a reply; `one`: its client wants one.
+pub const fn descriptors_most(one: bool) -> usize {
+    if one { 1 } else { DESCRIPTORS_MOST }
+}
 
 /// Gathers the descriptors of one request.
 #[derive(Debug, Clone)]
@@ -49,7 +55,7 @@ impl Descriptors {
             run: (offset, offset),
             hole: false,
             told: offset,
-            most: if one { 1 } else { DESCRIPTORS_MOST },
+            most: descriptors_most(one),
             list: Vec::new(),
         }
     }
@@ -151,7 +157,7 @@ mod tests {
     fn many_runs_are_told_in_part() {
         let runs: Vec<(u64, bool)> = (0..5000).map(|place| (512, place % 2 == 0)).collect();
         let told = describe(Descriptors::new(0, 5000 * 512, 512, false), &runs);
-        assert_eq!(told.len(), 1024);
+        assert_eq!(told.len(), 256);
         assert_eq!(told[0], (512, HOLE));
     }
 

@@ -93,13 +93,19 @@ pub fn block_status(
     done: bool,
 ) {
     debug_assert!(!descriptors.is_empty(), "at least one descriptor");
-    let payload = u32::try_from(4 + 8 * descriptors.len()).expect("descriptors are bounded");
+    let payload = u32::try_from(block_status_bytes(descriptors.len()) - CHUNK)
+        .expect("descriptors are bounded");
     header(out, chunk::BLOCK_STATUS, cookie, payload, done);
     out.extend_from_slice(&context_id.to_be_bytes());
     for (length, flags) in descriptors {
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&flags.to_be_bytes());
     }
+}
+
+/// Bytes of a [`block_status`] of this many descriptors.
+pub const fn block_status_bytes(descriptors: usize) -> usize {
+    CHUNK + 4 + 8 * descriptors
 }
 
 fn header(out: &mut Vec<u8>, kind: u16, cookie: u64, payload: u32, done: bool) {

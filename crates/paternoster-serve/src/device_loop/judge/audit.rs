@@ -7,7 +7,7 @@
 //!
 //! | counts | are of |
 //! |---|---|
-//! | a connection's I/Os, reads, waiting changes, memory, unsent words | what it has |
+//! | a connection's I/Os, reads, waiting changes, memory, unsent and promised words | what it has |
 //! | a tenant's connections, fragments in the queue, parts of three pools | its connections |
 //! | a volume's requests | I/Os of its connections |
 //! | memory, bytes that were read ahead, commands of the device | all connections |
@@ -34,6 +34,7 @@ struct There {
     fragments: u64,
     in_queue: u64,
     changes_waiting: u64,
+    promised: u64,
     memory: u64,
 }
 
@@ -44,6 +45,7 @@ pub(super) fn is_sound(it: &DeviceLoop, kept: u64) -> Result<(), String> {
         let there = connections.entry(io.connection).or_default();
         there.ios += 1;
         there.reads += u64::from(io.request.kind == Kind::Read);
+        there.promised += io.promises() as u64;
     }
     for (_, fragment) in it.requests.fragments().iter() {
         let there = connections.entry(it.requests.io(fragment.io).connection).or_default();
@@ -62,6 +64,7 @@ pub(super) fn is_sound(it: &DeviceLoop, kept: u64) -> Result<(), String> {
             fragments: there.fragments,
             in_queue: there.in_queue,
             changes_waiting: connection.changes_waiting.into(),
+            promised: connection.promised as u64,
             memory: 0,
         };
         is_same(&format!("connection {index}"), counted, there)?;
@@ -90,6 +93,7 @@ pub(super) fn is_sound(it: &DeviceLoop, kept: u64) -> Result<(), String> {
             fragments,
             in_queue: node.under_way.into(),
             changes_waiting: 0,
+            promised: 0,
             memory: held,
         };
         let there = tenants.get(&place).copied().unwrap_or_default();

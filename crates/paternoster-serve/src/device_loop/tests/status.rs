@@ -2,12 +2,17 @@
 //! Block status: a request that costs time, and waits for its turn. That a thread of its own asks
 //! the system is tested in `device::surveyor`, whose turn it is in `surveys`.
 
+use std::io::Write;
 use std::sync::atomic::Ordering;
 
 use paternoster_core::Nanos;
 
 use crate::config::Tenant;
+use crate::device_loop::connection::SAID;
+use crate::device_loop::outbox::Outbox;
 use crate::device_loop::rig::{BLOCK, READ, Rig, STATUS};
+use crate::nbd::reply::block_status_bytes;
+use crate::nbd::wire::command_flag::REQ_ONE;
 
 /// Does a question wait for its turn, as a read does? While the device has the 32 commands that it
 /// takes, nothing is asked; then one question tells 256 runs at most, however long its range is.
@@ -67,6 +72,44 @@ fn questions_leave_the_device_to_others() {
     }
     assert!(told.len() == 33 && told.contains(&(asked, 0)), "{told:?}");
     assert!(asker.answers().len() < 30);
+}
+
+/// Do the answers that a connection's questions may have stay within 64 KiB and one answer, whether
+/// its client takes them or not? Of 400 questions that may be told 256 runs each, 31 are under way
+/// at a time, the others in the socket; all have an answer once the client reads. Questions for one
+/// run are so many at a time as other requests.
+#[test]
+fn answers_to_questions_are_bounded() {
+    let mut rig = Rig::new("noop", |_| ());
+    let mut asker = rig.connect("asker");
+    let says = |rig: &Rig| {
+        let (_, it) = rig.device_loop.connections.iter().next().expect("a connection");
+        (it.says(), it.ios)
+    };
+    let answer = Outbox::takes(block_status_bytes(256));
+    asker.send(STATUS, 0, 1 << 30, &[]);
+    let others = asker.last.repeat(399);
+    asker.stream.write_all(&others).expect("room in the socket");
+    for _ in 0..400 {
+        rig.turn(Nanos::from_micros(10));
+        let (bytes, ios) = says(&rig);
+        assert!(bytes < SAID + answer && ios <= 31, "{bytes} bytes, {ios} questions");
+    }
+    assert!(says(&rig).0 >= SAID / 2 && says(&rig).1 == 0, "no more begin: {:?}", says(&rig));
+    let mut answered = 0;
+    for _ in 0..800 {
+        answered += asker.answers().len();
+        rig.turn(Nanos::from_micros(10));
+        assert!(says(&rig).0 < SAID + answer);
+    }
+    assert_eq!((answered, says(&rig)), (400, (0, 0)));
+    for _ in 0..200 {
+        asker.send_flagged(REQ_ONE, STATUS, 0, 1 << 30, &[]);
+    }
+    for _ in 0..16 {
+        rig.turn(Nanos::from_micros(10));
+    }
+    assert!(says(&rig).1 > 150, "{:?}", says(&rig));
 }
 
 /// Is a question that has failed, or whose client has gone, forgotten with all that it had?
