@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Command line: jobs written as arguments, `--name=x --rw=randread --bs=4k`.
 //!
-//! `--name=` begins a job as `[name]` does; options before the first are global. `--opt=value`,
-//! `--opt value` and a bare `--opt` are understood. Problems give the number of the argument, from
-//! 1, as their line.
+//! `--name=` begins a job, or defaults, as `[name]` does; options before the first are global.
+//! `--opt=value`, `--opt value` and a bare `--opt` are understood. Problems give the number of the
+//! argument, from 1, as their line.
 //!
 //! Source: FIO-5.
 
-use super::jobfile::{Builder, JobFile};
+use super::jobfile::{Builder, JobFile, is_global};
 use super::problem::{PROBLEMS_MAX, Problem};
 
 /// What messages call the command line.
@@ -48,7 +48,12 @@ pub fn parse_command_line(
         };
         if key == "name" {
             builder.end_job();
-            builder.begin_job(value.as_deref().unwrap_or(""), FILE, number);
+            let name = value.as_deref().unwrap_or("");
+            if is_global(name) {
+                builder.begin_globals(name, FILE, number, argument);
+            } else {
+                builder.begin_job(name, FILE, number);
+            }
         }
         builder.option(FILE, number, argument, key, value);
     }

@@ -8,9 +8,10 @@
 //! [b]             size=1m           b: 8k, but a stays at 4k
 //! ```
 //!
-//! Options given on the command line before a file act as a first `[global]`, so the file's own
-//! globals win over them. Several files are separate groups: each begins with those options only,
-//! and its first job waits for the jobs of the files before (`stonewall`).
+//! A section is a `[global]` if its name begins so, as `[global2]` does. Options given on the
+//! command line before a file act as a first `[global]`, so the file's own globals win over them.
+//! Several files are separate groups: each begins with those options only, and its first job waits
+//! for the jobs of the files before (`stonewall`).
 //!
 //! Invariants:
 //! I1  No text makes the parser panic, and none makes it use more memory than the limits allow.
@@ -34,6 +35,14 @@ use super::variables;
 
 /// Jobs of a run, counting clones.
 pub const JOBS_MAX: u32 = 4096;
+
+/// How the names of sections begin that give defaults (FIO-2).
+const GLOBAL: &str = "global";
+
+/// Whether a section of this name gives defaults and is no job: the beginning decides, as in fio.
+pub(crate) fn is_global(name: &str) -> bool {
+    name.starts_with(GLOBAL)
+}
 
 /// Notes that are kept; the rest would not be read either.
 const NOTES_MAX: usize = 1000;
@@ -167,7 +176,10 @@ impl<'a> Builder<'a> {
             self.problems.push(Problem::new(&head.file, head.number, &head.text, message));
             return;
         };
-        if name != "global" {
+        // A blank before it counts: `[ global]` is a job.
+        if head.text.strip_prefix('[').is_some_and(is_global) {
+            self.begin_globals(name, &head.file, head.number, &head.text);
+        } else {
             for (_, found) in sections.iter().zip(found).filter(|(wanted, _)| *wanted == name) {
                 *found = true;
             }
@@ -208,6 +220,15 @@ impl<'a> Builder<'a> {
 
     fn is_full(&self) -> bool {
         self.problems.len() >= PROBLEMS_MAX
+    }
+
+    /// Begins a section of defaults. A note says so where the name looks like a job's.
+    pub(super) fn begin_globals(&mut self, name: &str, file: &str, line: u32, text: &str) {
+        if name != GLOBAL {
+            let message = "a section whose name begins with `global` is no job, as in fio: it \
+                           gives defaults to the jobs below it";
+            self.note(file, line, text, message.to_owned());
+        }
     }
 
     /// Begins a job as a copy of the globals so far.

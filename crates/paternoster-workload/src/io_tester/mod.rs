@@ -30,7 +30,7 @@ mod tree;
 use core::fmt::{self, Write};
 
 use self::tree::{Node, Value};
-use crate::fio::jobfile::Problem;
+use crate::fio::jobfile::{Problem, is_global};
 
 /// Seconds of a run, as io_tester's `--duration`.
 const DURATION: u32 = 10;
@@ -41,9 +41,6 @@ const WEIGHT_MAX: u64 = 1000;
 const WEIGHT_MIN: u64 = 100;
 /// Processes of one job.
 const CLONES_MAX: u64 = 1024;
-
-/// How the names of sections begin that are no jobs (measured on fio 3.33).
-const GLOBAL: &str = "global";
 
 /// Whether a text is a file of io_tester: its first line other than a comment begins a list, which
 /// no line of fio's does.
@@ -255,7 +252,7 @@ fn each(
 fn name(key: &Node, value: &Node) -> Result<String, Wrong> {
     let text = value.text();
     let plain = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
-    if text.trim().starts_with(GLOBAL) {
+    if is_global(text.trim()) {
         // There it would be no job, and its options those of all jobs below it.
         let message = "fio takes a section whose name begins with `global` for no job: rename it";
         return Err(wrong(key, value, message));

@@ -125,6 +125,42 @@ fn globals_hold_for_jobs_below() {
     assert_eq!((jobs[1].name.as_str(), jobs[2].name.as_str()), ("b", "c"));
 }
 
+/// Does a section whose name begins with `global` give defaults, as it does in fio, and says a note
+/// so; also where sections are chosen, and on the command line? Capitals, a blank before it and
+/// `name=` make a job.
+#[test]
+fn what_begins_with_global_is_no_job() {
+    let text =
+        "[globalx]\nsize=1m\n[a]\n[global2]\nbs=8k\nname=z\n[Global]\n[ global3]\nname=global4\n";
+    let source = Source { name: "test.fio", text };
+    let read = |sections: &[&str]| {
+        let sections: Vec<String> = sections.iter().map(|&name| name.to_owned()).collect();
+        parse(&[source], &[], &sections, &environment, &no_include)
+    };
+    let named = |file: &JobFile| -> Vec<(String, u64)> {
+        file.jobs.iter().map(|job| (job.name.clone(), job.blocks.block_size[0].0)).collect()
+    };
+    let job = |name: &str, size| (name.to_owned(), size);
+    let file = read(&[]).unwrap();
+    assert_eq!(named(&file), [job("a", 4096), job("Global", 8192), job("global4", 8192)]);
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(file.global, [pair("size", "1m"), pair("bs", "8k"), pair("name", "z")]);
+    let notes: Vec<String> = file.notes.iter().map(Problem::to_string).collect();
+    let why = "a section whose name begins with `global` is no job, as in fio: it gives defaults \
+               to the jobs below it";
+    assert_eq!(
+        notes,
+        [format!("test.fio:1: {why}: `[globalx]`"), format!("test.fio:4: {why}: `[global2]`")]
+    );
+    assert_eq!(named(&read(&["Global"]).unwrap()), [job("Global", 8192)]);
+    assert!(read(&["global2"]).unwrap_err()[0].message.contains("there is no section"));
+    let args = ["--name=globalx", "--bs=8k", "--size=1m", "--name=b"].map(str::to_owned);
+    let file = parse_command_line(&args, &environment).unwrap();
+    assert_eq!(named(&file), [job("b", 8192)]);
+    assert_eq!(file.global, [pair("name", "globalx"), pair("bs", "8k"), pair("size", "1m")]);
+    assert_eq!(file.notes.len(), 1);
+}
+
 /// Are comments, bare words, variables and sums read as fio reads them?
 #[test]
 fn lines_are_read_as_fio_reads_them() {
@@ -322,10 +358,11 @@ proptest! {
     /// The same for text made of the language's own pieces, which gets further.
     #[test]
     fn arbitrary_pieces_never_panic(pieces in prop::collection::vec(prop::sample::select(&[
-        "[global]", "[", "]", "\n", "\n[a]\n", "=", ":", ",", "/", "-", "%", "4k", "0x", "8KiB",
-        "\nbs=", "\nbsrange=", "\nbssplit=", "\nrw=", "randread", "\nsize=", "\nrate=", "\nnice=",
-        "\nfilename=", "\\", "${", "}", "$ncpus", "*", "\ninclude x", " ", ";", "#", "99999999999",
-        "\nstartdelay=", "\npercentile_list=", "--", "--name", "\nnumjobs=", "\nkb_base=1000", "é",
+        "[global]", "[global2]", "[", "]", "\n", "\n[a]\n", "=", ":", ",", "/", "-", "%", "4k",
+        "0x", "8KiB", "\nbs=", "\nbsrange=", "\nbssplit=", "\nrw=", "randread", "\nsize=",
+        "\nrate=", "\nnice=", "\nfilename=", "\\", "${", "}", "$ncpus", "*", "\ninclude x", " ",
+        ";", "#", "99999999999", "\nstartdelay=", "\npercentile_list=", "--", "--name",
+        "\nnumjobs=", "\nkb_base=1000", "é",
     ][..]), 0..60)) {
         check(&pieces.concat());
     }

@@ -88,7 +88,7 @@ pub(crate) struct Section {
 
 impl Section {
     pub(crate) fn is_global(&self) -> bool {
-        self.name == "global"
+        self.name.starts_with("global")
     }
 }
 
@@ -143,7 +143,9 @@ fn global(chance: &mut Chance) -> Section {
     }
     drawn.push(("size".to_owned(), "64k".to_owned()));
     drawn.push(("ioengine".to_owned(), "null".to_owned()));
-    Section { name: "global".to_owned(), options: drawn }
+    // To fio they are the same.
+    let name = ["global", "global2", "globals"][drawn.len() % 3].to_owned();
+    Section { name, options: drawn }
 }
 
 /// The options of one section.
