@@ -76,10 +76,7 @@ pub(super) const fn blend(mean: u64, sample: u64, shift: u32) -> u64 {
 impl AccessPattern {
     /// A request arrives; `busy`: others of its client are in the device or wait.
     pub(super) fn arrived(&mut self, now: Nanos, request: &Request, busy: bool) {
-        if self.unanswered > 0 {
-            self.unanswered -= 1;
-            self.think_for((now - self.last_end).0, if busy { 4 } else { 3 });
-        }
+        self.falls_asleep(now, busy);
         self.expected = self.expected.saturating_sub(1);
         let hit = request.sector() == self.next_sector;
         self.next_sector = request.end();
@@ -103,12 +100,19 @@ impl AccessPattern {
         self.samples += u8::from(self.samples < SAMPLES_LEAST);
     }
 
-    /// It slept for a request, and has one now: it had asked before others ended, and has not
-    /// thought since then. (One that always sleeps is never seen to think.)
-    pub(super) const fn slept(&mut self) {
-        if self.samples >= SAMPLES_LEAST {
-            self.unanswered = 0;
+    /// It asks, and has to sleep for a request: it has thought until now.
+    #[inline(always)]
+    pub(super) fn falls_asleep(&mut self, now: Nanos, busy: bool) {
+        if self.unanswered > 0 {
+            self.unanswered -= 1;
+            self.think_for((now - self.last_end).0, if busy { 4 } else { 3 });
         }
+    }
+
+    /// It slept for a request, and has one now: it had asked before others ended, and has not
+    /// thought since then.
+    pub(super) const fn slept(&mut self) {
+        self.unanswered = 0;
     }
 
     /// A request has grown at its end: its continuation begins there.
@@ -158,11 +162,12 @@ impl AccessPattern {
     /// `usual` time: one that sends small requests among much larger ones has its part only while
     /// nearly none of those is inside, and what is saved for it is lost. On a device that
     /// `rotates` the least may be that of a hit in the drive's own cache, which says nothing of
-    /// the others: there a quarter of the device time that its requests take will do.
+    /// the others: there a quarter of the device time that its requests take will do. And small
+    /// ones cost about as much there as larger ones: the way to them.
     pub(super) fn is_prompt(&self, usual: u64, rotates: bool) -> bool {
         let least = u64::from(self.least);
         let loses_little = 4 * self.think <= least || rotates && 4 * self.think <= self.cost;
-        self.samples >= SAMPLES_LEAST && loses_little && 2 * least >= usual
+        self.samples >= SAMPLES_LEAST && loses_little && (2 * least >= usual || rotates)
     }
 
     /// Whether its requests take more than this many percent of the least time for them.
@@ -306,5 +311,20 @@ mod tests {
             // 7 parts of 8, in whole eighths.
             assert_eq!(pattern.think, if slept { 20_000 } else { 17_500 });
         }
+    }
+
+    /// R1: is the think time known of a client that has slept for each request, from the first one
+    /// on? It asks 20 us after each end, and has the request 3 ms later.
+    #[test]
+    fn r1_one_that_always_sleeps_is_seen_to_think() {
+        let (mut pattern, mut now) = (AccessPattern::default(), Nanos::ZERO);
+        for round in 0..10 {
+            serve(&mut pattern, &mut now, 1000 * round, [5_000_000; 2]);
+            now += Nanos(20_000);
+            pattern.falls_asleep(now, false);
+            now += Nanos(3_000_000);
+            pattern.slept();
+        }
+        assert_eq!(pattern.think, 20_000);
     }
 }

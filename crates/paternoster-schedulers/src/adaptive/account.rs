@@ -93,6 +93,8 @@ pub(super) struct Accounts {
     root: u32,
     /// How many nodes are of the idle class.
     idlers: u32,
+    /// So many requests count as held besides: all, while there are such (see `held.rs`).
+    withheld: u32,
 }
 
 impl Accounts {
@@ -104,7 +106,8 @@ impl Accounts {
         }
         let orders = [Nodes::with_capacity(all), Nodes::with_capacity(all)];
         let groups = (0..groups).map(|_| Group::default()).collect();
-        Accounts { nodes, groups, orders, clients, root: clients + root, idlers: 0 }
+        let root = clients + root;
+        Accounts { nodes, groups, orders, clients, root, idlers: 0, withheld: 0 }
     }
 
     /// The account of the group with this number.
@@ -258,6 +261,7 @@ impl Accounts {
         let idle = Class::Idle as u8;
         self.idlers -= u32::from(self.at(node).class == idle);
         self.idlers += u32::from(class == idle);
+        self.watch_shares();
     }
 
     /// Moves estimated charges of requests in the device to or from `group` and all above it.

@@ -41,9 +41,9 @@ impl Paternoster {
         let own = self.clients.at(client);
         // A stream that thinks for longer than a change costs is not waited for in a turn, and need
         // not wait for one.
-        let too_slow = self.seats.most.is_some() && own.pattern.thinks_beyond(self.seats.change);
-        let takes_turns = own.reads_on() && !too_slow;
-        let (kind, is_interactive) = (own.kind(), behind && !expected && !takes_turns);
+        let too_slow = || self.seats.most.is_some() && own.pattern.thinks_beyond(self.seats.change);
+        let is_interactive = behind && !expected && (!own.reads_on() || too_slow());
+        let kind = own.kind();
         self.clients.is_here(client, is_interactive);
         if behind {
             self.depth.note_interactive(now, expected);

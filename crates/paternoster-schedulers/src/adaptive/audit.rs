@@ -72,8 +72,8 @@ pub(super) fn audit_clients(
 
 /// gate I1 to I3, checked at each hold, the `nth`: `client` is held, so at some level a sibling is
 /// in the device or about to ask, has nothing waiting, and is of its class and has a lower virtual
-/// time, or is of the real-time class where it is of best effort (G10). Looks at all siblings, not
-/// at the remembered ones.
+/// time, or is of the real-time class where it is of best effort (G10); beside seats only that.
+/// Looks at all siblings, not at the remembered ones.
 pub(super) fn audit_hold(
     view: &QueueView,
     accounts: &Accounts,
@@ -88,11 +88,10 @@ pub(super) fn audit_hold(
     }
     let is_empty = view.in_device().requests == 0;
     assert!(!is_empty || accounts.totals().1 == 0, "gate I1: {client} is held for no other");
-    assert!(!has_seats, "gate I1: {client} is held beside seats");
     let is_owed_beside = |own: &Node| {
         accounts.nodes.iter().any(|other| {
             let inside = other.flying > 0 || other.expected > now && !other.asks;
-            let is_less = other.class == own.class && other.vt < own.vt;
+            let is_less = !has_seats && other.class == own.class && other.vt < own.vt;
             let is_owed = is_less || (other.class, own.class) == (REAL_TIME, BEST_EFFORT);
             other.parent == own.parent && other.waiting() == 0 && inside && is_owed
         })

@@ -314,6 +314,13 @@ impl Clients {
         }
     }
 
+    /// A client asks, and has to sleep for a request; `busy`: others of it are in the device or
+    /// wait.
+    pub(super) fn falls_asleep(&mut self, client: u32, now: Nanos, busy: bool) {
+        self.at_mut(client).pattern.falls_asleep(now, busy);
+        self.recount_expected(client);
+    }
+
     /// Sets whether a client has nothing waiting and is about to ask.
     #[inline(always)]
     pub(super) fn miss(&mut self, client: u32, comes: bool) {

@@ -47,9 +47,10 @@
 //! # Invariants
 //! I1  While the device is empty a client is held only for one that is expected, and thinks for at
 //!     most a quarter of its requests' least time (if the device rotates, or of the device time
-//!     that they take), until its window closes. None is held while there are seats, while a probe
-//!     tries another setting, or in fallback. The other epochs of a probe, with the accepted
-//!     setting, are half of all time where probes follow each other: the gate works in them too.
+//!     that they take), until its window closes. While there are seats one is held only for one of
+//!     the real-time class, and none while a probe tries another setting, or in fallback. The other
+//!     epochs of a probe, with the accepted setting, are half of all time where probes follow each
+//!     other: the gate works in them too.
 //! I2  No client is held for one that has something waiting, or that is neither inside nor
 //!     expected, or that sleeps for a request outside; nor for longer after that one's last
 //!     dispatch than [`PATIENCE`] times as long as its requests take.
@@ -249,6 +250,26 @@ impl Gate {
         }
     }
 
+    /// Whether a client that is held is so because of the real-time class, at any level.
+    #[inline(never)]
+    pub(super) fn is_outranked(&self, accounts: &Accounts, client: u32, now: Nanos) -> bool {
+        let mut at = client;
+        loop {
+            let node = accounts.at(at);
+            if node.parent == NIL {
+                return false;
+            }
+            let slots = &self.owed[accounts.number_of(node.parent) as usize];
+            let slot = slots[usize::from(REAL_TIME)];
+            if node.class == BEST_EFFORT
+                && Gate::is_owed(accounts, slot, node.parent, REAL_TIME, now)
+            {
+                return true;
+            }
+            at = node.parent;
+        }
+    }
+
     /// The last waiting request of a client of this access pattern has gone to the device, and has
     /// been charged. `weights_from`: in percent of their least time, what requests of an owed
     /// client take; and whether the device rotates. Returns whether it was owed, and is not any
@@ -376,6 +397,7 @@ mod tests {
             accounts.charge_time(0, 1_000_000);
             gate.note(&mut accounts, 0, asks, NOW);
             assert_eq!(gate.held_until(&accounts, 1, NOW, false), held, "{classes:?}");
+            assert_eq!(gate.is_outranked(&accounts, 1, NOW), held.is_some(), "{classes:?}");
         }
     }
 

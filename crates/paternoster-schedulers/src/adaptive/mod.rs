@@ -225,7 +225,10 @@ impl Paternoster {
         let admission = self.admission(view, client);
         if admission != Admission::Normal || self.accounts.holds_all(view.nr_requests()) {
             if !self.accounts.at(client.index()).asks {
-                self.overdue.sleeps(client.index(), view.exact_now());
+                let (client, now) = (client.index(), view.exact_now());
+                self.overdue.sleeps(client, now);
+                let busy = self.accounts.is_busy(client);
+                self.clients.falls_asleep(client, now, busy);
             }
             self.accounts.ask(client.index());
         }
@@ -283,7 +286,7 @@ impl Elevator for Paternoster {
 
     /// While enough requests are left no client is refused.
     fn admit(&mut self, view: &mut QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
-        if self.accounts.are_few_left(view.nr_requests()) {
+        if self.accounts.shares_requests(view.nr_requests()) {
             return self.admit_to_few(view, client);
         }
         Admission::Normal

@@ -38,7 +38,7 @@ pub(super) struct Pricing {
     /// C6: what random requests cost on a disk.
     pub(super) even: Even,
     /// C8: what writes in a disk's cache have cost others.
-    pub(super) behind: Behind,
+    behind: Behind,
     /// C9: what random writes pay ahead for the flush that will drain them.
     pub(super) drains: Drains,
     /// C7: what requests cost by the model that was told.
@@ -164,6 +164,7 @@ impl Pricing {
     }
 
     /// C6 to C9: on a disk.
+    #[inline(never)]
     fn charge_on_disk(
         &mut self,
         ended: &Request,

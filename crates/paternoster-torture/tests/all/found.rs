@@ -3,6 +3,7 @@
 
 use paternoster_sim::Description;
 use paternoster_torture::bench::{Bench, Given};
+use paternoster_torture::draw;
 use paternoster_torture::load::{Class, Client, Device, Engine, Kind, Load};
 
 fn run(device: &str, clients: Vec<Client>, seconds: f64) -> Given {
@@ -12,6 +13,25 @@ fn run(device: &str, clients: Vec<Client>, seconds: f64) -> Given {
 fn run_on(device: Device, clients: Vec<Client>, seconds: f64) -> Given {
     let load = Load { seed: 1, device, clients };
     Bench::default().run(&load, "paternoster", seconds)
+}
+
+/// A device that rotates, with as many servers as it takes commands.
+fn linear(servers: u32, base: &str) -> Device {
+    let text = format!(
+        "name = \"linear\"\nmodel = \"linear\"\nsummary = \"linear\"\nvalid = \"a test\"\n\
+         [facts]\nwrite_cache = {{ value = false, source = \"drawn\" }}\n\
+         flush_queueable = {{ value = false, source = \"drawn\" }}\n\
+         fua = {{ value = true, source = \"drawn\" }}\n\
+         capacity = {{ value = \"16 GiB\", source = \"drawn\" }}\n\
+         depth = {{ value = {servers}, source = \"drawn\" }}\n\
+         rotational = {{ value = true, source = \"drawn\" }}\n\
+         [linear]\nservers = {{ value = {servers}, source = \"drawn\" }}\n\
+         base = {{ value = \"{base}\", source = \"drawn\" }}\n\
+         rate = {{ value = \"5 ns/B\", source = \"drawn\" }}\n\
+         [host]\nsubmit_cost = {{ value = \"20 us\", source = \"drawn\" }}\n"
+    );
+    let description = Description::parse("linear", &text).expect("it is right");
+    Device { description, file: Some(text) }
 }
 
 fn reader(engine: Engine, rw: &'static str, block_kib: u32, depth: u32) -> Client {
@@ -198,6 +218,35 @@ fn of_few_requests_the_better_class_has_what_is_free() {
     assert!(got[0].rate >= 0.9 * alone[0].rate && got[0].waited <= 0.5, "{got:?}, {alone:?}");
 }
 
+/// The same of one that asks for one request at a time, which sleeps for each from the start (load
+/// 30059). What it slept for counted as thinking, so that it was expected no more, and those of
+/// best effort, which held none, had both requests: every second one was theirs.
+#[test]
+fn of_two_requests_one_is_kept_for_the_better_class() {
+    let plain = reader(Engine::Psync, "randread", 128, 1);
+    let first = Client { class: Class::RealTime, ..plain.clone() };
+    let alone = run("hdd-7200-no-ncq", vec![first.clone()], 10.0).clients;
+    let got = run("hdd-7200-no-ncq", vec![first, plain.clone(), plain], 10.0).clients;
+    assert!(got[0].rate >= 0.9 * alone[0].rate && got[0].waited <= 0.5, "{got:?}, {alone:?}");
+}
+
+/// Does a real-time client that asks for one small request at a time have a disk with NCQ nearly to
+/// itself, beside one of best effort with many large ones (load 41192)? Where random clients took
+/// turns, the turn's holder filled the device beside it, and where they did not, one came in after
+/// each of its requests: it had a third of its rate. (It may be late once: a request of the others
+/// that has waited for long has one turn in 16.)
+#[test]
+fn a_real_time_client_has_a_disk_with_ncq_to_itself() {
+    let first = Client { class: Class::RealTime, ..reader(Engine::Psync, "randread", 4, 1) };
+    let flood = reader(Engine::IoUring, "randread", 64, 64);
+    let idle = Client { class: Class::Idle, ..flood.clone() };
+    let device = draw::any(41_192).device;
+    let alone = run_on(device.clone(), vec![first.clone()], 30.0).clients;
+    let got = run_on(device, vec![first, flood, idle], 30.0).clients;
+    assert!(got[0].rate >= 0.85 * alone[0].rate, "{got:?}, {alone:?}");
+    assert!(got[1].ios > 0 && got[2].ios > 0, "{got:?}");
+}
+
 /// Does the idle class have its request in 200 ms where turns are taken, also if one waits as a
 /// stream and the other is random; and no more than that? A stream of the idle class had one
 /// request in 7 s beside random reads, and once it was due it went on, because the next of a client
@@ -232,24 +281,42 @@ fn the_idle_class_has_its_turn_beside_any_access_pattern() {
 /// Those of the idle class had a third each, and kept them: it had 5, and 37 % of its rate.
 #[test]
 fn the_idle_class_does_not_share_the_requests() {
-    let text = "name = \"eight\"\nmodel = \"linear\"\nsummary = \"eight\"\nvalid = \"a test\"\n\
-                [facts]\nwrite_cache = { value = false, source = \"drawn\" }\n\
-                flush_queueable = { value = false, source = \"drawn\" }\n\
-                fua = { value = true, source = \"drawn\" }\n\
-                capacity = { value = \"16 GiB\", source = \"drawn\" }\n\
-                depth = { value = 8, source = \"drawn\" }\n\
-                rotational = { value = true, source = \"drawn\" }\n\
-                [linear]\nservers = { value = 8, source = \"drawn\" }\n\
-                base = { value = \"300 us\", source = \"drawn\" }\n\
-                rate = { value = \"5 ns/B\", source = \"drawn\" }\n\
-                [host]\nsubmit_cost = { value = \"20 us\", source = \"drawn\" }\n";
-    let description = Description::parse("eight", text).expect("it is right");
-    let device = Device { description, file: Some(text.to_owned()) };
+    let device = linear(8, "300 us");
     let flood = reader(Engine::IoUring, "randread", 4, 32);
     let idle = Client { class: Class::Idle, ..flood.clone() };
     let alone = run_on(device.clone(), vec![flood.clone()], 4.0).clients;
     let got = run_on(device, vec![flood, idle.clone(), idle], 4.0).clients;
     assert!(got[0].rate >= 0.9 * alone[0].rate, "{got:?}, {alone:?}");
+}
+
+/// And does the idle class not gather them while enough are left (load 60787)? With requests that
+/// all take as long, many end at once: it took some each time, kept 52 of 64, and the others had
+/// half of the device's rate.
+#[test]
+fn the_idle_class_does_not_gather_the_requests() {
+    let flood = reader(Engine::IoUring, "randread", 64, 64);
+    let idle = Client { class: Class::Idle, ..flood.clone() };
+    let device = linear(32, "1000 us");
+    let alone = run_on(device.clone(), vec![flood.clone(), flood.clone()], 4.0).clients;
+    let got = run_on(device, vec![flood.clone(), flood, idle], 4.0).clients;
+    for (with, without) in got.iter().zip(&alone) {
+        assert!(with.rate >= 0.9 * without.rate, "{got:?}, {alone:?}");
+    }
+}
+
+/// Nor the one that a client of best effort has just given back, and asks for again 60 us later
+/// (load 60224)? Of eight requests, beside a client of its own class that sends 100 of each sort a
+/// second, it slept for each: of 99 a second it had 47 with an idle one there.
+#[test]
+fn the_idle_class_does_not_take_what_is_about_to_be_asked_for() {
+    let small = reader(Engine::Psync, "randrw", 4, 1);
+    let mut paced = reader(Engine::Libaio, "randrw", 64, 32);
+    paced.kind.rate = 100;
+    let idle = Client { class: Class::Idle, ..paced.clone() };
+    let device = draw::any(60_224).device;
+    let alone = run_on(device.clone(), vec![small.clone(), paced.clone()], 12.0).clients;
+    let got = run_on(device, vec![small, paced, idle], 12.0).clients;
+    assert!(got[0].rate >= 0.75 * alone[0].rate, "{got:?}, {alone:?}");
 }
 
 /// Does a real-time client that has all that it asks for in the device have at least half of its

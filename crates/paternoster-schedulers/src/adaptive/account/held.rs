@@ -23,16 +23,25 @@
 //!     by class              up to 16 and 5 each; one that is free goes to the better class
 //! ```
 //!
+//! What the idle class holds it keeps, until it is due: so it never has more than its share,
+//! however many are left. Others have no more than theirs while few are left.
+//!
+//! And the last one is kept for a better class that is expected, even from a client that has none:
+//! a disk may have two in all, and two of best effort would have both.
+//!
 //! # Invariant
 //! A group holds the requests that its children hold; `held_weight` is the weight of the children
 //! that hold or ask, by class, and `asking` how many ask (I2 of the accounts).
 
 use super::{Accounts, Node};
+use paternoster_core::Class;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 
 /// One in this many requests is left for clients that have less than their share.
 const LEFT_FOR_OTHERS: u32 = 16;
+/// More than a queue has.
+const ALL: u32 = u32::MAX / 2;
 
 impl Accounts {
     /// A client gets a request, and asks for none any more. Returns whether it slept for this one.
@@ -102,6 +111,11 @@ impl Accounts {
         node.parent
     }
 
+    /// There are nodes of the idle class, or none: whether shares are looked at in any case.
+    pub(super) const fn watch_shares(&mut self) {
+        self.withheld = if self.idlers > 0 { ALL } else { 0 };
+    }
+
     /// A client sleeps for a request.
     #[inline(never)]
     pub(in super::super) fn ask(&mut self, client: u32) {
@@ -145,30 +159,44 @@ impl Accounts {
         self.at(self.root).held >= most
     }
 
-    /// Whether nearly all of `most` requests are held. While enough are left for a newcomer, no
-    /// client has too many.
+    /// Whether a client may be refused one of `most` requests. While enough are left for a newcomer
+    /// no client has too many, except for the idle class: what it holds it keeps.
     #[inline(always)]
-    pub(in super::super) fn are_few_left(&self, most: u32) -> bool {
-        self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) >= most
+    pub(in super::super) fn shares_requests(&self, most: u32) -> bool {
+        self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) + self.withheld >= most
     }
 
-    /// Whether a client, or a group above it, already holds its share of `most` requests, of which
-    /// few are left: by weight among those of its class and better ones that hold some, ask for
-    /// one, or are expected.
+    /// Whether a client, or a group above it, already holds its share of `most` requests, if few of
+    /// them are left or it is of the idle class: by weight among those of its class and better ones
+    /// that hold some, ask for one, or are expected. That of the last request is none while a
+    /// better class is expected.
     pub(in super::super) fn has_its_share(&self, client: u32, most: u32, now: Nanos) -> bool {
-        self.are_few_left(most) && self.holds_its_share(client, most, now)
-    }
-
-    fn holds_its_share(&self, client: u32, most: u32, now: Nanos) -> bool {
-        let mut at = client;
+        if !self.shares_requests(most) {
+            return false;
+        }
+        let held = self.at(self.root).held;
+        let are_few_left = held + (most / LEFT_FOR_OTHERS).max(1) >= most;
+        let (mut at, is_last) = (client, held + 1 >= most);
         while at != self.root {
             let node = self.at(at);
-            if node.held > 0 && u64::from(node.held) >= self.share_of(at, most, now) {
+            let counts = node.held > 0 && (are_few_left || node.class == Class::Idle as u8);
+            if counts && u64::from(node.held) >= self.share_of(at, most, now)
+                || is_last && self.is_better_expected(at, now)
+            {
                 return true;
             }
             at = node.parent;
         }
         false
+    }
+
+    /// Whether the sibling that last came to hold none is of a better class, and expected.
+    fn is_better_expected(&self, node: u32, now: Nanos) -> bool {
+        let own = self.at(node);
+        let other = self.group(own.parent).holds_none.map(|other| self.at(other));
+        other.is_some_and(|other| {
+            other.parent == own.parent && other.class < own.class && other.expected > now
+        })
     }
 
     /// A node's share of `most`: the product of the shares on the way up.

@@ -266,8 +266,8 @@ fn an_idle_class_that_is_due_goes_first_of_both_kinds() {
 }
 
 /// Do lower classes not count among those that share the requests? Of 16, one of best effort may
-/// have all beside two of the idle class, which may have 16 / 3 = 5 each; of two of best effort
-/// each may have 8.
+/// have all beside two of the idle class, which may have 16 / 3 = 5 each, however many are left; of
+/// two of best effort each may have 8.
 #[test]
 fn lower_classes_do_not_share_the_requests() {
     let [best_effort, idle] = [1, Class::Idle as u8];
@@ -277,6 +277,9 @@ fn lower_classes_do_not_share_the_requests() {
         (alone, [16, 0, 0], 0, true),
         (alone, [11, 4, 0], 1, false),
         (alone, [10, 5, 0], 1, true),
+        (alone, [2, 4, 0], 1, false),
+        (alone, [2, 5, 0], 1, true),
+        (alone, [9, 0, 0], 0, false),
         (equals, [8, 7, 0], 0, true),
         (equals, [8, 7, 0], 1, false),
     ] {
@@ -288,5 +291,30 @@ fn lower_classes_do_not_share_the_requests() {
         }
         assert_eq!(accounts.check(), Ok(()));
         assert_eq!(accounts.has_its_share(client, 16, NOW), has, "{client} of {held:?}");
+    }
+}
+
+/// Is the last request kept for one of a better class that comes back, even from a client that
+/// holds none? Not for one of its own class, which it would wait for no longer than that one waits
+/// for it; nor when the window is over; nor if two are left.
+#[test]
+fn the_last_request_is_kept_for_a_better_class() {
+    let closes = NOW + Nanos::from_micros(20);
+    let [real_time, best_effort] = [0, 1];
+    for (class, most, now, has) in [
+        (real_time, 2, NOW, true),
+        (best_effort, 2, NOW, false),
+        (real_time, 2, closes, false),
+        (real_time, 3, NOW, false),
+    ] {
+        let mut accounts = Accounts::new(4, 3, 0);
+        for (client, class) in (0..).zip([class, best_effort, best_effort]) {
+            accounts.open(client, ROOT, 100, class);
+        }
+        accounts.hold(0, 1);
+        accounts.hold(1, 1);
+        accounts.hold(0, -1);
+        accounts.expect(0, closes);
+        assert_eq!(accounts.has_its_share(2, most, now), has, "{class}, {most} requests");
     }
 }
