@@ -151,17 +151,17 @@ impl Calls for Descriptors {
     }
 }
 
-/// No file: nothing can be done with it, and nothing is to be synced.
+/// No file: all that is tried with it fails with this errno, and nothing is to be synced.
 #[derive(Debug)]
-pub(super) struct Nothing;
+pub(super) struct Refusing(pub(super) Errno);
 
-impl Calls for Nothing {
+impl Calls for Refusing {
     unsafe fn move_one(&self, _: Piece, _: u64, _: bool) -> isize {
         -1
     }
 
     unsafe fn move_all(&self, _: &Vectors, _: u64, _: bool, _: bool) -> Result<u64, i32> {
-        Err(libc::EBADF)
+        Err(self.0.raw_os_error())
     }
 
     fn sync(&self, _: Description) -> Result<(), Errno> {
@@ -169,13 +169,13 @@ impl Calls for Nothing {
     }
 
     fn allocate(&self, _: FallocateFlags, _: u64, _: u64) -> Result<(), Errno> {
-        Err(Errno::BADF)
+        Err(self.0)
     }
 
     fn will_need(&self, _: u64, _: NonZeroU64) {}
 
     fn seek(&self, _: SeekFrom) -> Result<u64, Errno> {
-        Err(Errno::BADF)
+        Err(self.0)
     }
 
     fn flushes_alone(&self) -> bool {

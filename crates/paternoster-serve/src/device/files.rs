@@ -20,7 +20,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::calls::{Calls, Nothing};
+use super::calls::{Calls, Refusing};
 use super::clearing::Refusals;
 use super::durability::Durability;
 use super::holes::Holes;
@@ -184,7 +184,7 @@ impl File {
             thing: None,
         };
         let durability = Arc::new(Durability::of_nothing());
-        File { durability, ..File::over(Arc::new(Nothing), facts, false) }
+        File { durability, ..File::over(Arc::new(Refusing(Errno::BADF)), facts, false) }
     }
 
     /// What the file supports.
@@ -356,7 +356,7 @@ fn files_of_one_thing_owe_together() {
     use super::identity::Thing;
     let thing = Some(Thing::File(1, 2));
     let facts = FileFacts { thing, ..FileFacts::of_a_test(1 << 20, 512) };
-    let file = || File::over(Arc::new(Nothing), facts, false);
+    let file = || File::over(Arc::new(Refusing(Errno::BADF)), facts, false);
     let sync = |file: &File| {
         let covers = file.durability.owed().unwrap().expect("it owes a sync");
         file.durability.covered(covers).unwrap();

@@ -196,59 +196,22 @@ pub(super) fn prefetch(file: &File, offset: u64, length: u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
-    use std::os::fd::RawFd;
     use std::sync::Arc;
 
-    use rustix::fs::{FallocateFlags, SeekFrom};
     use rustix::io::Errno;
 
     use super::super::FileFacts;
-    use super::super::calls::Calls;
+    use super::super::calls::Refusing;
     use super::*;
-
-    /// A file that can neither be cleared nor written.
-    #[derive(Debug)]
-    struct Refusing;
-
-    impl Calls for Refusing {
-        unsafe fn move_one(&self, _: Piece, _: u64, _: bool) -> isize {
-            -1
-        }
-
-        unsafe fn move_all(&self, _: &Vectors, _: u64, _: bool, _: bool) -> Result<u64, i32> {
-            Err(libc::EOPNOTSUPP)
-        }
-
-        fn sync(&self, _: Description) -> Result<(), Errno> {
-            Ok(())
-        }
-
-        fn allocate(&self, _: FallocateFlags, _: u64, _: u64) -> Result<(), Errno> {
-            Err(Errno::OPNOTSUPP)
-        }
-
-        fn will_need(&self, _: u64, _: NonZeroU64) {}
-
-        fn seek(&self, _: SeekFrom) -> Result<u64, Errno> {
-            Err(Errno::OPNOTSUPP)
-        }
-
-        fn flushes_alone(&self) -> bool {
-            true
-        }
-
-        fn raw(&self) -> [RawFd; 2] {
-            [-1; 2]
-        }
-    }
 
     /// Are durable zeroes that could not be written a failure, whatever errno they end with, after
     /// which others are told that they may not be durable; and are those that were to be fast, and
     /// were given up with the same errno, none?
     #[test]
     fn only_what_was_to_be_fast_is_too_slow() {
-        let files = [File::over(Arc::new(Refusing), FileFacts::of_a_test(8192, 512), false)];
+        // It can neither be cleared nor written.
+        let refusing = Arc::new(Refusing(Errno::OPNOTSUPP));
+        let files = [File::over(refusing, FileFacts::of_a_test(8192, 512), false)];
         let zero = |fast| {
             let work = Work::Zero { may_unmap: true, fua: true, fast };
             let job = Job { work, length: 4096, ..Job::flush() };

@@ -279,7 +279,8 @@ fn first_that_owes(files: &[File], from: u16) -> Result<Option<(u16, u64)>, i32>
 mod tests {
     use super::*;
     use crate::device::FileFacts;
-    use crate::device::calls::Nothing;
+    use crate::device::calls::Refusing;
+    use rustix::io::Errno;
 
     /// Is a file that was taken out while a flush synced it lost to all that have it, if that sync
     /// failed? (The judge takes files out so, and had not found it in 400,000 requests.)
@@ -295,7 +296,7 @@ mod tests {
             rotational: false,
             thing: None,
         };
-        let mut files = [File::over(Arc::new(Nothing), facts, false)];
+        let mut files = [File::over(Arc::new(Refusing(Errno::BADF)), facts, false)];
         let job = Job::flush();
         let mut slot = Slot::new();
         slot.begin(&job, &files);
