@@ -164,7 +164,6 @@ impl Pricing {
     }
 
     /// C6 to C9: on a disk.
-    #[inline(never)]
     fn charge_on_disk(
         &mut self,
         ended: &Request,

@@ -43,6 +43,11 @@ const LEFT_FOR_OTHERS: u32 = 16;
 /// More than a queue has.
 const ALL: u32 = u32::MAX / 2;
 
+/// How many of `most` requests are left for clients that have less than their share.
+fn left_for_others(most: u32) -> u32 {
+    (most / LEFT_FOR_OTHERS).max(1)
+}
+
 impl Accounts {
     /// A client gets a request, and asks for none any more. Returns whether it slept for this one.
     #[inline(always)]
@@ -163,7 +168,7 @@ impl Accounts {
     /// no client has too many, except for the idle class: what it holds it keeps.
     #[inline(always)]
     pub(in super::super) fn shares_requests(&self, most: u32) -> bool {
-        self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) + self.withheld >= most
+        self.at(self.root).held + left_for_others(most) + self.withheld >= most
     }
 
     /// Whether a client, or a group above it, already holds its share of `most` requests, if few of
@@ -175,7 +180,7 @@ impl Accounts {
             return false;
         }
         let held = self.at(self.root).held;
-        let are_few_left = held + (most / LEFT_FOR_OTHERS).max(1) >= most;
+        let are_few_left = held + left_for_others(most) >= most;
         let (mut at, is_last) = (client, held + 1 >= most);
         while at != self.root {
             let node = self.at(at);
@@ -190,13 +195,17 @@ impl Accounts {
         false
     }
 
+    /// The child of a group that last came to hold none, if it is expected.
+    fn comes_back(&self, parent: u32, now: Nanos) -> Option<(u32, &Node)> {
+        let child = self.group(parent).holds_none?;
+        let own = self.at(child);
+        (own.parent == parent && own.expected > now).then_some((child, own))
+    }
+
     /// Whether the sibling that last came to hold none is of a better class, and expected.
     fn is_better_expected(&self, node: u32, now: Nanos) -> bool {
         let own = self.at(node);
-        let other = self.group(own.parent).holds_none.map(|other| self.at(other));
-        other.is_some_and(|other| {
-            other.parent == own.parent && other.class < own.class && other.expected > now
-        })
+        self.comes_back(own.parent, now).is_some_and(|(_, other)| other.class < own.class)
     }
 
     /// A node's share of `most`: the product of the shares on the way up.
@@ -217,10 +226,8 @@ impl Accounts {
     /// The weight of the child of a group, other than `node`, that last came to hold none, if it is
     /// expected, and not of a lower class.
     fn weight_expected(&self, parent: u32, node: u32, now: Nanos) -> u64 {
-        let Some(other) = self.group(parent).holds_none else { return 0 };
-        let own = self.at(other);
-        let counts = own.parent == parent && own.class <= self.at(node).class;
-        let comes = counts && !own.shares() && own.expected > now;
-        if comes && other != node { u64::from(own.weight) } else { 0 }
+        let Some((other, own)) = self.comes_back(parent, now) else { return 0 };
+        let counts = own.class <= self.at(node).class && !own.shares() && other != node;
+        if counts { u64::from(own.weight) } else { 0 }
     }
 }
