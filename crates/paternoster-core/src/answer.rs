@@ -23,7 +23,7 @@ pub enum Output {
     Wake(ClientId),
     /// Nothing now. Call again when something has happened, and at the latest at `until`.
     Wait {
-        /// When a timer fires, if one is set.
+        /// When a timer fires, or sleepers are asked again, if that is to come.
         until: Option<Nanos>,
         /// Why there is nothing.
         why: Waiting,

@@ -57,6 +57,9 @@ pub enum Admission {
     Must,
     /// Only a tag position below this (0 counts as 1), whatever holds the others.
     AtMost(u32),
+    /// None now: those that are free are for others. It is asked again whenever a request ends, and
+    /// at [`Elevator::admits_from`]. While none is in use it gets one all the same.
+    Later,
 }
 
 /// Where an insertion puts a request.
@@ -111,7 +114,7 @@ pub type Fault = String;
 /// | group | methods | what the default does |
 /// |---|---|---|
 /// | core | `traits` `attach` `insert` `pick` `removed` `drain` `waiting` | (required) |
-/// | admission | `admit` `would_admit` `wakes_rather` `charge` | all may; flushes are free |
+/// | admission | `admit` `would_admit` `admits_from` `wakes_rather` `charge` | all may |
 /// | merging | `bio_comes` `may_merge` `may_absorb` | all that is adjacent may merge |
 /// | | `grown` `shrunk` `absorbed` `neighbour` | inserts it again, or removes it |
 /// | life | `bind` `started` `requeued` `completed` `released` `timer` | nothing |
@@ -160,6 +163,12 @@ pub trait Elevator: fmt::Debug + Send {
         _flags: Flags,
     ) -> Admission {
         Admission::Normal
+    }
+
+    /// When a client that may have none now ([`Admission::Later`], or a limit) is to be asked
+    /// again, if no request ends before; `Nanos::MAX`: only then.
+    fn admits_from(&self, _view: &QueueView, _client: ClientId) -> Nanos {
+        Nanos::MAX
     }
 
     /// Of two clients that sleep for a request, where requests are granted in turn

@@ -147,6 +147,9 @@ impl<O: Observer> RequestQueue<O> {
             if let Some(output) = self.hand_back() {
                 break output;
             }
+            if self.is_time_to_ring() && self.ring() {
+                continue;
+            }
             self.run_timers();
             // A delayed flush may have ended without a command.
             if !self.common.bios.has_ended() {
@@ -173,12 +176,14 @@ impl<O: Observer> RequestQueue<O> {
         self.allocator.next_wake(&mut self.common.view).map(Output::Wake)
     }
 
+    #[inline(always)]
+    fn is_time_to_ring(&self) -> bool {
+        self.common.view.next_ring() <= self.common.view.exact
+    }
+
+    /// All but the elevator's.
     #[inline]
     fn run_timers(&mut self) {
-        if self.common.view.timer_rings() <= self.common.view.exact {
-            self.common.view.cancel_timer();
-            self.common.elevator.timer(&mut self.common.view);
-        }
         if self.plugs.device.deadline() <= self.common.view.exact {
             self.unplug_by_timer();
         }
@@ -186,6 +191,21 @@ impl<O: Observer> RequestQueue<O> {
         if self.flush.is_put_off() {
             self.kick();
         }
+    }
+
+    /// The elevator's timer fires, or clients that sleep for a request may have one now. Returns
+    /// whether any of those was asked.
+    #[inline(never)]
+    fn ring(&mut self) -> bool {
+        if self.common.view.timer_rings() <= self.common.view.exact {
+            self.common.view.cancel_timer();
+            self.common.elevator.timer(&mut self.common.view);
+        }
+        let wakes = self.common.view.take_asks();
+        if wakes {
+            self.allocator.ask_again(&mut self.common, &self.throttle);
+        }
+        wakes
     }
 
     #[cold]
@@ -295,7 +315,7 @@ impl<O: Observer> RequestQueue<O> {
 
     #[inline]
     fn wait(&self, why: Waiting) -> Output {
-        let mut until = self.common.view.timer_rings().min(self.plugs.device.deadline());
+        let mut until = self.common.view.next_ring().min(self.plugs.device.deadline());
         if self.flush.policy.delay != Nanos::ZERO || !self.throttle.is_empty() {
             let view = &self.common.view;
             until = until.min(self.flush.due(view.exact));
@@ -349,6 +369,10 @@ impl<O: Observer> RequestQueue<O> {
     /// come first (see the order at one instant).
     pub(crate) fn arrive(&mut self, now: Nanos) {
         self.advance(now);
+        // Who is woken is told by `next`.
+        if self.is_time_to_ring() {
+            self.ring();
+        }
         self.run_timers();
     }
 

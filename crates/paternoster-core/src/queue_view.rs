@@ -95,8 +95,10 @@ pub struct QueueView {
     timer: Nanos,
     /// It fires at its exact time, not with the next tick.
     timer_is_precise: bool,
-    /// The exact time at which it fires, computed once instead of in each call.
-    timer_rings: Nanos,
+    /// When sleepers are to be asked again whether they may have a request.
+    asks_again: Nanos,
+    /// The exact time of the first of both, computed once instead of in each call.
+    rings: Nanos,
     /// Requests that wait or are in the device.
     pub(crate) requests: Requests,
     /// The submitting clients.
@@ -131,7 +133,8 @@ impl QueueView {
             hz: Hz::EXACT,
             timer: Nanos::MAX,
             timer_is_precise: false,
-            timer_rings: Nanos::MAX,
+            asks_again: Nanos::MAX,
+            rings: Nanos::MAX,
             // One more than the limit: the flush command, which is in no pool.
             requests: Requests(Slab::with_capacity(limits.requests + 1)),
             clients: ReadOnly(Slab::with_capacity(limits.clients)),
@@ -183,7 +186,7 @@ impl QueueView {
     pub const fn set_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = false;
-        self.timer_rings = self.hz.ceil(at);
+        self.set_rings();
     }
 
     /// Requests a call of `Elevator::timer` at `at`, whatever the tick is (high resolution).
@@ -191,18 +194,50 @@ impl QueueView {
     pub const fn set_precise_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = true;
-        self.timer_rings = at;
+        self.set_rings();
     }
 
     /// The exact time at which the timer fires.
     pub(crate) const fn timer_rings(&self) -> Nanos {
-        self.timer_rings
+        if self.timer_is_precise { self.timer } else { self.hz.ceil(self.timer) }
+    }
+
+    const fn set_rings(&mut self) {
+        let timer = self.timer_rings();
+        self.rings = if self.asks_again.0 < timer.0 { self.asks_again } else { timer };
+    }
+
+    /// The exact time at which the timer fires or sleepers are asked again.
+    pub(crate) const fn next_ring(&self) -> Nanos {
+        self.rings
+    }
+
+    /// At that time, if it is still to come, sleepers are asked again whether they may have a
+    /// request.
+    pub(crate) fn ask_again(&mut self, at: Nanos) {
+        if at > self.exact {
+            self.asks_again = self.asks_again.min(at);
+            self.rings = self.rings.min(at);
+        }
+    }
+
+    /// Whether sleepers are to be asked now; they are not asked a second time for that.
+    pub(crate) fn take_asks(&mut self) -> bool {
+        let is_due = self.asks_again <= self.exact;
+        if is_due {
+            self.asks_again = Nanos::MAX;
+            self.set_rings();
+        }
+        is_due
     }
 
     /// Clears the timer.
     #[inline]
     pub const fn cancel_timer(&mut self) {
-        (self.timer, self.timer_rings) = (Nanos::MAX, Nanos::MAX);
+        // It is rarely set.
+        if self.timer.0 != Nanos::MAX.0 {
+            (self.timer, self.rings) = (Nanos::MAX, self.asks_again);
+        }
     }
 
     /// Changes the tick: time never steps back for elevators, and a coarser tick begins at the next
@@ -210,9 +245,7 @@ impl QueueView {
     pub(crate) fn set_hz(&mut self, hz: Hz) {
         self.hz = hz;
         self.now = self.now.max(hz.floor(self.exact));
-        if !self.timer_is_precise {
-            self.timer_rings = hz.ceil(self.timer);
-        }
+        self.set_rings();
     }
 
     /// When the timer will fire; `Nanos::MAX` if it is not set.

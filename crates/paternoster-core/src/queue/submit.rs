@@ -219,6 +219,8 @@ impl<O: Observer> RequestQueue<O> {
         let around = &mut Context::of(&mut self.common, &self.throttle);
         if unused {
             self.allocator.pass_on(around, bio.client, pool);
+        } else {
+            self.allocator.wake_in_its_turn(around);
         }
         self.allocator.wake_if_nobody_will(around);
         SubmitError::Busy

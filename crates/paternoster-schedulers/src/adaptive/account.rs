@@ -91,8 +91,10 @@ pub(super) struct Accounts {
     orders: [Nodes<i64>; 2],
     clients: u32,
     root: u32,
-    /// How many nodes are of the idle class.
-    idlers: u32,
+    /// The root while all nodes are of best effort, otherwise none: below it no class is counted.
+    plain_root: u32,
+    /// How many nodes are of each class; those of best effort are not counted.
+    of_class: [u32; CLASSES],
     /// So many requests count as held besides: all, while there are such (see `held.rs`).
     withheld: u32,
 }
@@ -107,7 +109,16 @@ impl Accounts {
         let orders = [Nodes::with_capacity(all), Nodes::with_capacity(all)];
         let groups = (0..groups).map(|_| Group::default()).collect();
         let root = clients + root;
-        Accounts { nodes, groups, orders, clients, root, idlers: 0, withheld: 0 }
+        Accounts {
+            nodes,
+            groups,
+            orders,
+            clients,
+            root,
+            plain_root: root,
+            of_class: [0; CLASSES],
+            withheld: 0,
+        }
     }
 
     /// The account of the group with this number.
@@ -179,7 +190,7 @@ impl Accounts {
             return;
         }
         let vt = self.group(parent).floor[usize::from(class)];
-        self.count_idler(node, class);
+        self.count_class(node, class);
         *self.at_mut(node) = Node { parent, weight, class, vt, is_known: true, ..Node::default() };
         if !self.is_client(node) {
             let depth = self.group(parent).depth + 1;
@@ -197,7 +208,7 @@ impl Accounts {
     pub(super) fn close(&mut self, node: u32) {
         if node != self.root {
             debug_assert!(!self.at(node).is_busy(), "account {node} is closed with requests");
-            self.count_idler(node, Node::default().class);
+            self.count_class(node, Node::default().class);
             let Node { parent, is_known, .. } = core::mem::take(self.at_mut(node));
             if !self.is_client(node) {
                 *self.group_mut(node) = Group::default();
@@ -242,7 +253,7 @@ impl Accounts {
             let own = self.at_mut(node);
             (own.vt, own.rest) = (vt, 0);
         }
-        self.count_idler(node, class);
+        self.count_class(node, class);
         let own = self.at_mut(node);
         (own.weight, own.class) = (weight, class);
         own.rest = own.rest.min(weight - 1);
@@ -257,10 +268,11 @@ impl Accounts {
     }
 
     /// A node will be of this class.
-    fn count_idler(&mut self, node: u32, class: u8) {
-        let idle = Class::Idle as u8;
-        self.idlers -= u32::from(self.at(node).class == idle);
-        self.idlers += u32::from(class == idle);
+    fn count_class(&mut self, node: u32, class: u8) {
+        let best_effort = Class::BestEffort as u8;
+        let before = self.at(node).class;
+        self.of_class[usize::from(before)] -= u32::from(before != best_effort);
+        self.of_class[usize::from(class)] += u32::from(class != best_effort);
         self.watch_shares();
     }
 
@@ -493,7 +505,7 @@ impl Accounts {
     #[inline(always)]
     pub(super) fn expect(&mut self, client: u32, until: Nanos) {
         self.at_mut(client).expected = until;
-        if self.idlers > 0 {
+        if self.withheld > 0 {
             self.keep_idlers_waiting(client, until);
         }
         let mut at = self.at(client).parent;

@@ -215,15 +215,15 @@ impl Gate {
         Some(if is_inside { slot.until } else { slot.until.min(owed.expected) })
     }
 
-    /// Until when a client is held at most because it, or a group above it, is ahead of a sibling
-    /// that is owed, or beside an owed one of the real-time class.
+    /// Until when a client is held at most because it, or a group above it, is beside an owed
+    /// sibling of the real-time class, or (without seats) ahead of one that is owed.
     #[inline(always)]
     fn held_until(
         &self,
         accounts: &Accounts,
         client: u32,
         now: Nanos,
-        is_empty: bool,
+        (is_empty, has_seats): (bool, bool),
     ) -> Option<Nanos> {
         // The usual case on most devices.
         if self.until <= now {
@@ -242,29 +242,9 @@ impl Gate {
             };
             // The idle class yields to all others in any case, until it is due.
             let better = if node.class == BEST_EFFORT { held(REAL_TIME) } else { None };
-            let until = better.or_else(|| held(node.class));
+            let until = if has_seats { better } else { better.or_else(|| held(node.class)) };
             if until.is_some() {
                 return until;
-            }
-            at = node.parent;
-        }
-    }
-
-    /// Whether a client that is held is so because of the real-time class, at any level.
-    #[inline(never)]
-    pub(super) fn is_outranked(&self, accounts: &Accounts, client: u32, now: Nanos) -> bool {
-        let mut at = client;
-        loop {
-            let node = accounts.at(at);
-            if node.parent == NIL {
-                return false;
-            }
-            let slots = &self.owed[accounts.number_of(node.parent) as usize];
-            let slot = slots[usize::from(REAL_TIME)];
-            if node.class == BEST_EFFORT
-                && Gate::is_owed(accounts, slot, node.parent, REAL_TIME, now)
-            {
-                return true;
             }
             at = node.parent;
         }
@@ -297,17 +277,17 @@ impl Gate {
     }
 
     /// Until when `client` is held because it is ahead of one that is owed, unless the gate is open
-    /// for all (I1).
+    /// for all (I1). `state`: whether the device is empty, and whether there are seats.
     #[inline(always)]
     pub(super) fn held_by_gate(
         &self,
         accounts: &Accounts,
         client: u32,
         now: Nanos,
-        is_empty: bool,
+        state: (bool, bool),
         is_open: impl FnOnce() -> bool,
     ) -> Option<Nanos> {
-        let until = self.held_until(accounts, client, now, is_empty)?;
+        let until = self.held_until(accounts, client, now, state)?;
         (!is_open()).then_some(until)
     }
 }
@@ -348,15 +328,20 @@ mod tests {
         for (inside, more, held) in [(1, 9, Some(UNTIL)), (1, 8, None), (0, 9, None)] {
             let mut accounts = two(inside, more);
             gate.note(&mut accounts, 0, asks(false), NOW);
-            assert_eq!(gate.held_until(&accounts, 1, NOW, false), held, "{inside} and {more}");
-            assert_eq!(gate.held_until(&accounts, 1, UNTIL, false), None);
+            assert_eq!(
+                gate.held_until(&accounts, 1, NOW, (false, false)),
+                held,
+                "{inside} and {more}"
+            );
+            assert_eq!(gate.held_until(&accounts, 1, UNTIL, (false, false)), None);
+            assert_eq!(gate.held_until(&accounts, 1, NOW, (false, true)), None, "beside seats");
         }
         let mut accounts = two(1, 9);
-        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, false, || false), Some(UNTIL));
-        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, false, || true), None);
+        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, (false, false), || false), Some(UNTIL));
+        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, (false, false), || true), None);
         // It has all it asks for.
         gate.note(&mut accounts, 0, None, NOW);
-        assert_eq!(gate.held_until(&accounts, 1, NOW, false), None);
+        assert_eq!(gate.held_until(&accounts, 1, NOW, (false, false)), None);
     }
 
     /// L6: is a client held for one that has nothing in the device, until that one's window closes,
@@ -374,7 +359,7 @@ mod tests {
             gate.note(&mut accounts, 0, Some(Asks { until: UNTIL, is_prompt }), NOW);
             accounts.end(0, 1000, 1000);
             accounts.expect(0, closes);
-            let held_at = |now| gate.held_until(&accounts, 1, now, is_empty);
+            let held_at = |now| gate.held_until(&accounts, 1, now, (is_empty, false));
             assert_eq!((held_at(NOW), held_at(closes)), (held, None), "{is_prompt} {is_empty}");
         }
     }
@@ -396,8 +381,8 @@ mod tests {
             }
             accounts.charge_time(0, 1_000_000);
             gate.note(&mut accounts, 0, asks, NOW);
-            assert_eq!(gate.held_until(&accounts, 1, NOW, false), held, "{classes:?}");
-            assert_eq!(gate.is_outranked(&accounts, 1, NOW), held.is_some(), "{classes:?}");
+            assert_eq!(gate.held_until(&accounts, 1, NOW, (false, false)), held, "{classes:?}");
+            assert_eq!(gate.held_until(&accounts, 1, NOW, (false, true)), held, "{classes:?}");
         }
     }
 
@@ -420,7 +405,7 @@ mod tests {
             let mut gate = Gate::new(1, false);
             let asks = Some(Asks { until: UNTIL, is_prompt: false });
             gate.note(&mut accounts, 0, asks, NOW);
-            assert_eq!(gate.held_until(&accounts, 1, NOW, false), held, "{ahead} ms");
+            assert_eq!(gate.held_until(&accounts, 1, NOW, (false, false)), held, "{ahead} ms");
         }
     }
 }

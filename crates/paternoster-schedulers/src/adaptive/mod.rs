@@ -235,14 +235,22 @@ impl Paternoster {
         admission
     }
 
+    /// A client has a request that it slept for.
+    #[cold]
+    #[inline(never)]
+    fn has_slept(&mut self, view: &QueueView, client: u32) {
+        self.accounts.has_slept_for_one(client, view.exact_now());
+        self.clients.at_mut(client).pattern.slept();
+    }
+
     /// No client may hold more than its share of the requests: otherwise one that comes later would
     /// wait for a request, whatever its weight.
     fn admission(&self, view: &QueueView, client: ClientId) -> Admission {
         let (most, now) = (view.nr_requests(), view.exact_now());
-        if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most, now) {
-            Admission::AtMost(1)
-        } else {
-            Admission::Normal
+        match self.accounts.refusal(client.index(), most, now) {
+            Some(refusal) if self.tunables.tag_shares && refusal.is_outright => Admission::Later,
+            Some(_) if self.tunables.tag_shares => Admission::AtMost(1),
+            _ => Admission::Normal,
         }
     }
 }
@@ -282,6 +290,12 @@ impl Elevator for Paternoster {
 
     fn would_admit(&self, view: &QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
         self.admission(view, client)
+    }
+
+    fn admits_from(&self, view: &QueueView, client: ClientId) -> Nanos {
+        let (most, now) = (view.nr_requests(), view.exact_now());
+        let refusal = self.accounts.refusal(client.index(), most, now);
+        refusal.map_or(Nanos::MAX, |refusal| refusal.until)
     }
 
     /// While enough requests are left no client is refused.
@@ -329,7 +343,7 @@ impl Elevator for Paternoster {
         let client = view.request(request).client().index();
         self.jobs.bind(request, client);
         if self.accounts.get(client) {
-            self.clients.at_mut(client).pattern.slept();
+            self.has_slept(view, client);
         }
     }
 

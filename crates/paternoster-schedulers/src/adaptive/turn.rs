@@ -202,15 +202,14 @@ impl Paternoster {
     #[inline(always)]
     pub(super) fn held_by_gate(&self, view: &QueueView, client: u32, now: Nanos) -> Option<Nanos> {
         let is_empty = view.in_device().requests == 0;
-        let is_open = || self.is_gate_open(client, now, is_empty);
-        self.gate.held_by_gate(&self.accounts, client, now, is_empty, is_open)
+        let state = (is_empty, self.seats.most.is_some());
+        let is_open = || self.is_gate_open(is_empty);
+        self.gate.held_by_gate(&self.accounts, client, now, state, is_open)
     }
 
-    /// Whether the gate is open for all, or for all but those beside a better class (gate I1).
-    #[inline(never)]
-    fn is_gate_open(&self, client: u32, now: Nanos, is_empty: bool) -> bool {
+    /// Whether the gate is open for all (gate I1).
+    fn is_gate_open(&self, is_empty: bool) -> bool {
         is_empty && self.accounts.totals().1 > 0
-            || self.seats.most.is_some() && !self.gate.is_outranked(&self.accounts, client, now)
             || self.learn.phase == Phase::Changed
             || self.watchdog.has_fallen()
     }

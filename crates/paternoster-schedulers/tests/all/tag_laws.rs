@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which client gets a tag that became free, under mq rules: the laws R1 to R4 of
+//! Which client gets a tag that became free, under mq rules: the laws R1 to R6 of
 //! `block/admission`, one by one. Their purpose, to avoid loads in which a client gets nothing
 //! for ever, is judged by `paternoster-torture/tests/all/drawn_loads`.
 
 use paternoster_core::elevator::Rules;
-use paternoster_core::{Bio, ClientId, Limits, Op, SubmitError};
+use paternoster_core::{Bio, ClientId, Limits, Nanos, Op, SubmitError};
 
 use crate::common::driver::{Rig, Scripted, disk};
 
@@ -115,4 +115,48 @@ fn woken_in_vain_they_keep_their_order() {
         rig.complete_oldest();
     }
     assert!(got.iter().all(|&got| got >= 9), "{got:?} of 30");
+}
+
+/// R6: is a client that may have none yet, though one is free, woken when it may, without anything
+/// that ends? And has it one at once while none is in use?
+#[test]
+fn r6_what_is_kept_is_not_kept_for_longer() {
+    let (elevator, script) = Scripted::with_script(Rules::Mq);
+    let mut rig = Rig::with(disk(8), Limits::default(), elevator);
+    let [first, late] = [(); 2].map(|()| rig.client());
+    let until = Nanos::from_millis(5);
+    script.later(late, until);
+    rig.submit(read(late, 1000));
+    rig.pull();
+    rig.complete_oldest();
+    rig.submit(read(first, 2000));
+    assert_eq!(rig.try_submit(read(late, 3000)), Err(SubmitError::Busy));
+    rig.pull();
+    assert_eq!((rig.wakes.len(), rig.until), (0, Some(until)));
+    rig.at(5);
+    rig.pull();
+    assert_eq!((&rig.wakes[..], rig.until), (&[late][..], None));
+    rig.submit(read(late, 3000));
+}
+
+/// R6: does a client get what is free although others are in line, if these may not have it?
+#[test]
+fn r6_one_behind_those_that_may_have_none_is_woken_at_once() {
+    let (elevator, script) = Scripted::with_script(Rules::Mq);
+    script.in_turn();
+    let mut rig = Rig::with(disk(8), Limits::default(), elevator);
+    rig.set("nr_requests", "2");
+    let [first, late, last] = [(); 3].map(|()| rig.client());
+    rig.submit(read(first, 1000));
+    rig.submit(read(first, 2000));
+    rig.pull();
+    assert_eq!(rig.try_submit(read(late, 3000)), Err(SubmitError::Busy));
+    script.later(late, Nanos::from_secs(1));
+    rig.complete_oldest();
+    rig.pull();
+    assert_eq!(rig.wakes, []);
+    assert_eq!(rig.try_submit(read(last, 4000)), Err(SubmitError::Busy), "not before the other");
+    rig.pull();
+    assert_eq!(rig.wakes, [last]);
+    rig.submit(read(last, 4000));
 }

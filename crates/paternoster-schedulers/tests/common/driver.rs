@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use paternoster_core::elevator::{Admission, Fault, Pick, Place, Position, Rules, Traits};
 use paternoster_core::{
@@ -264,6 +264,11 @@ pub(crate) struct Script {
     pub(crate) must: AtomicBool,
     /// The limit on what it admits, plus one. 0: no limit.
     pub(crate) at_most: AtomicU32,
+    /// The number of a client that it admits later, and when, in ns.
+    pub(crate) late: AtomicU32,
+    pub(crate) admits_from: AtomicU64,
+    /// Grants requests in turn, without barging.
+    pub(crate) in_turn: AtomicBool,
 }
 
 impl Script {
@@ -277,6 +282,22 @@ impl Script {
 
     pub(crate) fn must(&self, on: bool) {
         self.must.store(on, Ordering::Relaxed);
+    }
+
+    /// Admits a client only from then on.
+    pub(crate) fn later(&self, client: ClientId, at: Nanos) {
+        self.late.store(client.index(), Ordering::Relaxed);
+        self.admits_from.store(at.0, Ordering::Relaxed);
+    }
+
+    /// Grants requests in turn; to be set before a queue is made.
+    pub(crate) fn in_turn(&self) {
+        self.in_turn.store(true, Ordering::Relaxed);
+    }
+
+    fn is_late(&self, client: ClientId, now: Nanos) -> bool {
+        self.late.load(Ordering::Relaxed) == client.index()
+            && now.0 < self.admits_from.load(Ordering::Relaxed)
     }
 
     pub(crate) fn at_most(&self, most: u32) {
@@ -308,14 +329,21 @@ impl Scripted {
 
 impl Elevator for Scripted {
     fn traits(&self) -> Traits {
-        Traits::new("scripted", self.rules)
+        let admits_in_turn = self.script.in_turn.load(Ordering::Relaxed);
+        Traits { admits_in_turn, ..Traits::new("scripted", self.rules) }
     }
 
     fn attach(&mut self, _: &mut QueueView) {}
 
-    fn would_admit(&self, _: &QueueView, _: ClientId, _: Op, _: Flags) -> Admission {
+    fn admits_from(&self, _: &QueueView, _: ClientId) -> Nanos {
+        Nanos(self.script.admits_from.load(Ordering::Relaxed))
+    }
+
+    fn would_admit(&self, view: &QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
         let most = self.script.at_most.load(Ordering::Relaxed);
-        if self.script.must.load(Ordering::Relaxed) {
+        if self.script.is_late(client, view.exact_now()) {
+            Admission::Later
+        } else if self.script.must.load(Ordering::Relaxed) {
             Admission::Must
         } else if most > 0 {
             Admission::AtMost(most - 1)

@@ -234,6 +234,10 @@ impl Elevator for Watched {
         self.look(|it| it.would_admit(view, client, op, flags)).unwrap_or(Admission::Normal)
     }
 
+    fn admits_from(&self, view: &QueueView, client: ClientId) -> Nanos {
+        self.look(|it| it.admits_from(view, client)).unwrap_or(Nanos::MAX)
+    }
+
     fn wakes_rather(&self, view: &QueueView, one: ClientId, other: ClientId) -> bool {
         self.look(|it| it.wakes_rather(view, one, other)).unwrap_or(false)
     }

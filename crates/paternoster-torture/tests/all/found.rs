@@ -365,3 +365,48 @@ fn buffered_writers_share_the_room() {
         assert!(got.iter().all(|got| 5 * got.ios >= 4 * most && got.waited < 0.2), "{got:?}");
     }
 }
+
+/// Does a client that asks for one request at a time keep what it has, beside a paced one with 32
+/// outstanding, if one of the idle class comes? That one held half of the 62 requests and the paced
+/// one the other half, its share of 62: the first slept for each, was owed nothing while it slept,
+/// and had half of its rate.
+#[test]
+fn what_the_idle_class_holds_is_shared_by_no_others() {
+    let of = |class, engine, block_kib, depth, rate| {
+        let kind = Kind { rate, ..Kind::greedy(engine, "randrw", block_kib, depth) };
+        Client { class, ..Client::new(kind, None, 100) }
+    };
+    let first = of(Class::BestEffort, Engine::Psync, 4, 1, 0);
+    let paced = of(Class::BestEffort, Engine::Libaio, 64, 32, 100);
+    let idle = of(Class::Idle, Engine::Libaio, 4, 32, 0);
+    let without = run("hdd-mhx2300bt", vec![first.clone(), paced.clone()], 20.0).clients;
+    let with = run("hdd-mhx2300bt", vec![first, paced, idle], 20.0).clients;
+    assert!(with[0].rate >= 0.8 * without[0].rate, "{with:?}, {without:?}");
+}
+
+/// Do two real-time readers have nearly all of a device, though ten others sleep before them for
+/// its few requests? Only the first eight in line were asked whether they may have what is free,
+/// and of several that were free at once a client had one.
+#[test]
+fn a_better_class_far_back_in_line_is_found() {
+    let of = |class| Client { class, ..reader(Engine::Libaio, "randread", 16, 32) };
+    let mut clients = vec![of(Class::Idle); 5];
+    clients.extend(vec![of(Class::BestEffort); 5]);
+    clients.extend(vec![of(Class::RealTime); 2]);
+    let device = linear(4, "5 ms");
+    let alone = run_on(device.clone(), clients[10..].to_vec(), 10.0).clients;
+    let got = run_on(device, clients, 10.0).clients;
+    for (with, without) in got[10..].iter().zip(&alone) {
+        assert!(with.rate >= 0.9 * without.rate, "{got:?}, {alone:?}");
+    }
+}
+
+/// Has the idle class one request in 200 ms of a disk with two requests, beside two that come back
+/// at once? The last one was kept for one of them at each end of the other's, for ever.
+#[test]
+fn of_two_requests_an_idle_class_that_is_due_has_one() {
+    let plain = reader(Engine::Psync, "randread", 64, 1);
+    let idle = Client { class: Class::Idle, ..plain.clone() };
+    let got = run("hdd-7200-no-ncq", vec![plain.clone(), plain, idle], 10.0).clients;
+    assert!((25..=50).contains(&got[2].ios) && got[2].waited < 1.0, "{got:?}");
+}

@@ -35,10 +35,10 @@
 //!   below, since a limit is one of tag positions (`positions.rs`). A sleeper that could not use it
 //!   delays no other, and keeps its turn: sent to the end of the line, as a task is that Linux
 //!   wakes to no avail, it could come to the front at the wrong tag each time, as nothing is left
-//!   to chance. Twice `LOOK` (`wait_queue.rs`) are examined at a time; among these
-//!   an elevator without barging may choose (`wakes_rather`).
-//! * **R3** A client that holds nothing is never beyond its share (`bfq/tags.rs`,
-//!   `account/held.rs`).
+//!   to chance. Twice `LOOK` (`wait_queue.rs`) are examined at a time; an elevator without barging
+//!   may choose among as many that could use it (`wakes_rather`).
+//! * **R3** A client that holds nothing is never beyond its share (`bfq/tags.rs`), unless its group
+//!   is, or what is free is kept for one of a better class (`account/held.rs`).
 //! * **R4** A sleeper is passed over once at most: if another barged in before its wake took
 //!   effect, the next sleeper is *kept*, and a tag with it. Linux leaves that to chance, and is
 //!   fair in the mean; this is its deterministic stand-in. `admits_in_turn` allows no barging at
@@ -47,6 +47,11 @@
 //!   them: what they hold waits until the others have had their part, and the others could not ask
 //!   for it. Of two requests, two throttled writers held both, a reader slept, and the debt was
 //!   forgiven because no other client was present (torture, seed 130: 2 reads/s instead of 41).
+//! * **R6** What an elevator keeps for a client that does not come it does not keep until the next
+//!   request ends: sleepers are asked again when it says (`admits_from`). And without barging one
+//!   that falls asleep only because others are in line is woken at once, if it is the one that may
+//!   have what is free.
+//!
 //! ```text
 //! tag 5 is free, in line: W(<4) B(<1) R       R is woken, told, takes it; W is first at 0 to 3
 //! a client awake takes it before R asks       R is in line as before; the next is kept for it
@@ -230,16 +235,24 @@ impl Allocator {
         let room = free > 0 && free > self.before(view, in_turn, client);
         let (pool, limit) = match admission {
             Admission::AtMost(limit) if room => (POOL_ASYNC, limit.clamp(1, most)),
+            Admission::Later if room && self.is_unused() => (POOL_ASYNC, 1),
             Admission::Normal if room => (POOL_SYNC, most),
             // Whatever the limits say: while a slot is free, so is a position.
             Admission::Must if self.has_slots(view) => (POOL_SYNC, view.limits.requests),
-            Admission::AtMost(_) => return Err(POOL_ASYNC),
+            Admission::AtMost(_) | Admission::Later => return Err(POOL_ASYNC),
             Admission::Normal | Admission::Must => return Err(POOL_SYNC),
         };
         let positions = &self.positions;
         let position =
             if pool == POOL_ASYNC { positions.first(limit) } else { positions.last(limit) };
         position.map(|position| (pool, position)).ok_or(pool)
+    }
+
+    /// Whether no request is allocated.
+    #[inline(always)]
+    fn is_unused(&self) -> bool {
+        let [first, second] = &self.pools;
+        first.allocated + second.allocated == 0
     }
 
     /// Requests that may still be allocated under mq rules.
@@ -320,7 +333,7 @@ fn but_the_last(nr_requests: u32, admission: Admission) -> Admission {
     match admission {
         Admission::Normal => Admission::AtMost(most),
         Admission::AtMost(limit) => Admission::AtMost(limit.min(most)),
-        Admission::Must => Admission::Must,
+        Admission::Must | Admission::Later => admission,
     }
 }
 

@@ -39,7 +39,7 @@ impl Allocator {
                 let admission = leave_one(throttle, view, client, bio.op, admission);
                 let in_turn = elevator.traits().admits_in_turn;
                 let admitted = self.admit_by_tags(view, in_turn, client, admission);
-                admitted.inspect_err(|_| Allocator::refuse(view, client, admission))?
+                admitted.inspect_err(|_| Allocator::refuse(view, elevator, client, admission))?
             }
         };
         let Some((key, request)) = view.requests.0.take() else { return Err(pool) };
@@ -147,6 +147,11 @@ impl Allocator {
     #[inline(never)]
     fn freed<O>(&mut self, common: &mut Common<O>, throttle: &Throttle, pool: u8) {
         self.wake_for(&mut Context::of(common, throttle), pool);
+    }
+
+    /// Clients that were refused until now are asked again.
+    pub(crate) fn ask_again<O>(&mut self, common: &mut Common<O>, throttle: &Throttle) {
+        self.wake_where_there_is_room(&mut Context::of(common, throttle), None);
     }
 
     #[inline(never)]

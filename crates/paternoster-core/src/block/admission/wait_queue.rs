@@ -12,6 +12,7 @@
 
 use super::{Allocator, BATCH_REQUESTS, Context, POOL_ASYNC, POOL_BIOS, POOL_SYNC, leave_one};
 use crate::bio::Bio;
+use crate::block::chosen::Chosen;
 use crate::client::{ClientId, POOLS, Sleep};
 use crate::elevator::{Admission, Rules};
 use crate::queue_view::QueueView;
@@ -20,6 +21,9 @@ use crate::request::POOL_NONE;
 /// This many sleepers are examined at the front of a line, and as many further back, for one that
 /// could use a free request: Linux wakes one from each of eight wait queues in turn.
 const LOOK: u32 = 4;
+/// Without barging, where the elevator chooses, that many that could use it, out of this many:
+/// those that may have none now would hide the others.
+const LOOK_IN_TURN: u32 = 16;
 
 /// A sleeping client: its turn, its pool, its number.
 type Sleeper = (u64, u8, u32);
@@ -79,11 +83,21 @@ impl Allocator {
         self.wake_where_there_is_room(around, Some((pool, turn)));
     }
 
-    /// The client is going to sleep under this limit (R1).
+    /// The client is going to sleep under this limit (R1), and is asked again when the elevator
+    /// says (R6).
     #[cold]
-    pub(crate) fn refuse(view: &mut QueueView, client: ClientId, admission: Admission) {
+    pub(crate) fn refuse(
+        view: &mut QueueView,
+        elevator: &Chosen,
+        client: ClientId,
+        admission: Admission,
+    ) {
+        if admission != Admission::Normal {
+            view.ask_again(elevator.admits_from(view, client));
+        }
         view.clients.0.at_mut(client.index()).refused_under = match admission {
             Admission::AtMost(limit) => limit.max(1),
+            Admission::Later => 1,
             Admission::Normal | Admission::Must => u32::MAX,
         };
     }
@@ -191,6 +205,15 @@ impl Allocator {
         }
     }
 
+    /// Without barging a client falls asleep if others are in line, also if a tag is free that
+    /// these may not have: then it is woken at once (R6).
+    #[cold]
+    pub(crate) fn wake_in_its_turn(&mut self, around: &mut Context<'_>) {
+        if around.rules == Rules::Mq && around.elevator.traits().admits_in_turn {
+            self.wake_in_turn(around, 0);
+        }
+    }
+
     /// For each free tag, except those for which others have been woken, wakes the first in line
     /// behind `after` that could use one now (R1, R2).
     pub(super) fn wake_in_turn(&mut self, around: &mut Context<'_>, after: u64) {
@@ -236,32 +259,39 @@ impl Allocator {
     }
 
     /// Examines [`LOOK`] sleepers of a pool, starting with one: returns the first that could use a
-    /// free tag, or one that the elevator prefers, and the next one to examine.
+    /// free tag, or, without barging, the one of [`LOOK`] such that the elevator prefers; and the
+    /// next one to examine.
     fn ask(
         &self,
-        around: &Context<'_>,
+        around: &mut Context<'_>,
         pool: u8,
         mut place: Option<u32>,
         after: u64,
     ) -> (Option<Sleeper>, Option<u32>) {
-        let mut found: Option<Sleeper> = None;
-        for _ in 0..LOOK {
+        let in_turn = around.elevator.traits().admits_in_turn;
+        let (mut found, mut able): (Option<Sleeper>, u32) = (None, 0);
+        for _ in 0..if in_turn { LOOK_IN_TURN } else { LOOK } {
             let Some(index) = place else { break };
-            let turn = around.view.clients.at(index).turn;
-            if turn > after && self.could_use_a_tag(around, index) {
-                let able = (turn, pool, index);
-                if !around.elevator.traits().admits_in_turn {
-                    return (Some(able), place);
-                }
-                found = Some(found.map_or(able, |first| self.sooner(around, first, able)));
-            }
             place = self.sleeper_links[usize::from(pool)].next(index);
+            let turn = around.view.clients.at(index).turn;
+            if turn <= after || !self.could_use_a_tag(around, index) {
+                continue;
+            }
+            let one = (turn, pool, index);
+            if !in_turn {
+                return (Some(one), Some(index));
+            }
+            found = Some(found.map_or(one, |first| self.sooner(around, first, one)));
+            able += 1;
+            if able == LOOK {
+                break;
+            }
         }
         (found, place)
     }
 
-    /// Whether one of the free positions is for a sleeper (R1).
-    fn could_use_a_tag(&self, around: &Context<'_>, index: u32) -> bool {
+    /// Whether one of the free positions is for a sleeper (R1); if not, it may be asked again (R6).
+    fn could_use_a_tag(&self, around: &mut Context<'_>, index: u32) -> bool {
         let sleeper = around.view.clients.at(index);
         let ((op, flags), under) = (sleeper.refused_as, sleeper.refused_under);
         let client = ClientId(around.view.clients.key_at(index));
@@ -270,15 +300,19 @@ impl Allocator {
         let limit = match leave_one(around.throttle, around.view, client, op, admission) {
             Admission::AtMost(limit) if under == 1 => limit.clamp(1, most),
             Admission::AtMost(_) => under.min(most),
+            Admission::Later => u32::from(self.is_unused()),
             Admission::Normal | Admission::Must => most,
         };
-        self.positions.first(limit).is_some()
+        let is_able = limit > 0 && self.positions.first(limit).is_some();
+        if !is_able && admission != Admission::Normal {
+            around.view.ask_again(around.elevator.admits_from(around.view, client));
+        }
+        is_able
     }
 
     /// Wakes a pool's sleepers if there is no request whose end would wake them (I3).
     pub(crate) fn wake_if_nobody_will(&mut self, around: &mut Context<'_>) {
-        let [first, second] = self.pools;
-        if first.allocated + second.allocated == 0 {
+        if self.is_unused() {
             self.wake_all(around);
             return;
         }

@@ -19,6 +19,7 @@ struct Sum {
     held_weight: [u64; CLASSES],
     asking: u32,
     idlers_flying: u32,
+    holds: [u32; CLASSES],
 }
 
 impl Accounts {
@@ -37,18 +38,32 @@ impl Accounts {
             sum.asking += u32::from(child.asks);
             let idles = child.class == Class::Idle as u8;
             sum.idlers_flying += if idles { child.flying } else { 0 };
+            if child.class != Class::BestEffort as u8 {
+                sum.holds[usize::from(child.class)] += child.held;
+            }
         }
-        let idlers = self.nodes.iter().filter(|node| node.class == Class::Idle as u8).count();
-        if idlers != self.idlers as usize {
-            return Err(format!("account I2: {idlers} are of the idle class, not {}", self.idlers));
+        let mut of_class = [0; CLASSES];
+        for node in self.nodes.iter().filter(|node| node.class != Class::BestEffort as u8) {
+            of_class[usize::from(node.class)] += 1;
+        }
+        if of_class != self.of_class {
+            return Err(format!("account I2: {of_class:?} by class, knows {:?}", self.of_class));
         }
         let all = self.nodes.iter().zip(&sums).enumerate();
         for (group, (node, sum)) in all.skip(self.clients as usize) {
             let (queued, flying, held) = (node.queued, node.flying, node.held);
             let own = &self.groups[group - self.clients as usize];
-            let Group { busy_weight, held_weight, asking, idlers_flying, .. } = *own;
-            let known =
-                Sum { queued, flying, held, busy_weight, held_weight, asking, idlers_flying };
+            let Group { busy_weight, held_weight, asking, idlers_flying, holds, .. } = *own;
+            let known = Sum {
+                queued,
+                flying,
+                held,
+                busy_weight,
+                held_weight,
+                asking,
+                idlers_flying,
+                holds,
+            };
             if *sum != known {
                 return Err(format!("account I2: group {group} has {sum:?}, knows {known:?}"));
             }

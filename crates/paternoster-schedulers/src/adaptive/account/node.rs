@@ -180,8 +180,13 @@ pub(in super::super) struct Group {
     /// The weight of the children that hold requests or ask for one, by class, and how many ask.
     pub(super) held_weight: [u64; CLASSES],
     pub(super) asking: u32,
+    /// Requests that its direct children hold, by class; those of best effort are not counted, they
+    /// hold the rest.
+    pub(super) holds: [u32; CLASSES],
     /// The child that last came to hold none.
     pub(super) holds_none: Option<u32>,
+    /// A child of this class has a request that it slept for, and may ask for more until then.
+    pub(super) hungry: (u8, Nanos),
     /// The most expensive recent request, in virtual time: fades by 1/256 with each one that ends.
     pub(in super::super) dearest: i64,
     /// The most expensive request of longer ago, and since when it fades.

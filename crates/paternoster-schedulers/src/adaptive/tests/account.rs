@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accounts, tested directly.
 
+use super::held::Refusal;
 use super::*;
 
 const NOW: Nanos = Nanos::from_millis(1000);
@@ -150,7 +151,8 @@ fn i1_i2_moves_keep_the_counts() {
     assert_eq!(accounts.check(), Ok(()));
     assert_eq!(accounts.totals(), ([4, 4], 4));
     // In a group of 50 next to 100, 200 and 400: its share of 12 requests in all is a 15th.
-    assert!(accounts.has_its_share(2, 12, NOW) && !accounts.has_its_share(2, 75, NOW));
+    let refused = |most| accounts.refusal(2, most, NOW).is_some();
+    assert!(refused(12) && !refused(75));
     accounts.leave(3, STREAM);
     for client in 0..4 {
         accounts.end(client, 500, 700);
@@ -168,10 +170,13 @@ fn one_that_is_about_to_ask_keeps_its_share() {
     accounts.hold(0, 1);
     accounts.hold(1, 15);
     accounts.hold(0, -1);
-    assert!(!accounts.has_its_share(1, 16, NOW));
-    accounts.expect(0, NOW + Nanos(10));
-    assert!(accounts.has_its_share(1, 16, NOW) && !accounts.has_its_share(0, 16, NOW));
-    assert!(!accounts.has_its_share(1, 16, NOW + Nanos(10)));
+    let closes = NOW + Nanos(10);
+    assert_eq!(accounts.refusal(1, 16, NOW), None);
+    accounts.expect(0, closes);
+    let refusal = Some(Refusal { is_outright: false, until: closes });
+    assert_eq!(accounts.refusal(1, 16, NOW), refusal);
+    assert_eq!(accounts.refusal(0, 16, NOW), None);
+    assert_eq!(accounts.refusal(1, 16, closes), None);
     assert_eq!(accounts.check(), Ok(()));
 }
 
@@ -267,11 +272,13 @@ fn an_idle_class_that_is_due_goes_first_of_both_kinds() {
 
 /// Do lower classes not count among those that share the requests? Of 16, one of best effort may
 /// have all beside two of the idle class, which may have 16 / 3 = 5 each, however many are left; of
-/// two of best effort each may have 8.
+/// two of best effort each may have 8, or half of what the idle class leaves of 16: with 6 there 5.
+/// And what lower classes hold is lost to one of the real-time class, which may have the rest.
 #[test]
 fn lower_classes_do_not_share_the_requests() {
     let [best_effort, idle] = [1, Class::Idle as u8];
     let (alone, equals) = ([best_effort, idle, idle], [best_effort, best_effort, idle]);
+    let real_time = [Class::Realtime as u8, best_effort, idle];
     for (classes, held, client, has) in [
         (alone, [15, 0, 0], 0, false),
         (alone, [16, 0, 0], 0, true),
@@ -282,6 +289,10 @@ fn lower_classes_do_not_share_the_requests() {
         (alone, [9, 0, 0], 0, false),
         (equals, [8, 7, 0], 0, true),
         (equals, [8, 7, 0], 1, false),
+        (equals, [4, 4, 6], 0, false),
+        (equals, [5, 4, 6], 0, true),
+        (real_time, [3, 6, 6], 0, false),
+        (real_time, [4, 5, 6], 1, true),
     ] {
         let mut accounts = Accounts::new(4, 3, 0);
         for (client, (class, held)) in (0..).zip(classes.into_iter().zip(held)) {
@@ -290,7 +301,7 @@ fn lower_classes_do_not_share_the_requests() {
             accounts.hold(client, held);
         }
         assert_eq!(accounts.check(), Ok(()));
-        assert_eq!(accounts.has_its_share(client, 16, NOW), has, "{client} of {held:?}");
+        assert_eq!(accounts.refusal(client, 16, NOW).is_some(), has, "{client} of {held:?}");
     }
 }
 
@@ -315,6 +326,10 @@ fn the_last_request_is_kept_for_a_better_class() {
         accounts.hold(1, 1);
         accounts.hold(0, -1);
         accounts.expect(0, closes);
-        assert_eq!(accounts.has_its_share(2, most, now), has, "{class}, {most} requests");
+        assert_eq!(
+            accounts.refusal(2, most, now),
+            has.then_some(Refusal { is_outright: true, until: closes }),
+            "{class}, {most} requests"
+        );
     }
 }
